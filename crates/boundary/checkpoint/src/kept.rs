@@ -220,30 +220,30 @@ fn of_cause(cause: EvictionCause) -> String {
 
 /// The cell, made by operations at a level. What a later level adds is added for it alone.
 pub(crate) fn every_kind_of_thing(level: Level) -> Cell {
-    let mut incarnation = Life::begin();
-    if level > incarnation.cell.level() {
-        incarnation.apply(&Op::RaiseLevel { to: level });
+    let mut history = History::begin();
+    if level > history.cell.level() {
+        history.apply(&Op::RaiseLevel { to: level });
     }
-    incarnation.machines();
-    incarnation.a_service();
-    incarnation.a_preemption();
-    incarnation.failures();
-    incarnation.relations();
-    incarnation.lost_machines();
-    incarnation.refusals();
-    incarnation.crashes();
-    incarnation.unreachable_machines();
-    incarnation.reservations();
-    incarnation.users();
-    incarnation.allocs();
-    incarnation.quota();
-    incarnation.replicas();
-    incarnation.enrolment();
-    incarnation.rules();
-    incarnation.cell
+    history.machines();
+    history.a_service();
+    history.a_preemption();
+    history.failures();
+    history.relations();
+    history.lost_machines();
+    history.refusals();
+    history.crashes();
+    history.unreachable_machines();
+    history.reservations();
+    history.users();
+    history.allocs();
+    history.quota();
+    history.replicas();
+    history.enrolment();
+    history.rules();
+    history.cell
 }
 
-struct Life {
+struct History {
     cell: Cell,
     now: Time,
     sequences: BTreeMap<&'static str, u64>,
@@ -252,17 +252,15 @@ struct Life {
 /// Who asks; session 1 is the first one's, and so on.
 const USERS: [&str; 3] = ["root", "ana", "ben"];
 
-impl Life {
+impl History {
     fn begin() -> Self {
         let now = Time(1_750_000_000_000_000);
-        let mut incarnation = Self { cell: Cell::empty(), now, sequences: BTreeMap::new() };
-        incarnation.apply(&Op::Nothing);
+        let mut history = Self { cell: Cell::empty(), now, sequences: BTreeMap::new() };
+        history.apply(&Op::Nothing);
         let name = CellName::new("kept").expect("a name");
-        incarnation.apply(&Op::Bootstrap { name, administrator: user("root") });
-        USERS
-            .iter()
-            .for_each(|name| drop(incarnation.apply(&Op::OpenSession { user: user(name) })));
-        incarnation
+        history.apply(&Op::Bootstrap { name, administrator: user("root") });
+        USERS.iter().for_each(|name| drop(history.apply(&Op::OpenSession { user: user(name) })));
+        history
     }
 
     fn apply(&mut self, op: &Op) -> Applied {
@@ -451,7 +449,7 @@ impl Life {
         self.does("root", Mutation::AddMachine(AddMachine { name, address }));
     }
 
-    /// Job 1: a task in each state of a service's life.
+    /// Job 1: a task in each state of a service's life cycle.
     fn a_service(&mut self) {
         self.submit("web", 6, service);
         self.assign("1-0-1 1-1-1 1-2-1 1-3-1 1-4-1", "m1", "");

@@ -93,7 +93,7 @@ pub(crate) fn fill(desired: &Desired, text: &str) -> String {
 }
 
 /// Whether a variable is of use only while the task runs, or has its limits.
-pub(crate) fn is_of_its_life(name: &str) -> bool {
+pub(crate) fn is_of_its_incarnation(name: &str) -> bool {
     let limits = ["BORG_CPU", "BORG_RAM", "BORG_DISK"];
     matches!(name, "BOURG_NOTICE" | "BOURG_CELL" | "BORG_ALLOC_DIR") || limits.contains(&name)
 }

@@ -123,7 +123,7 @@ fn differs(
             {
                 observations.push(Observation::Health { instance, healthy, check: check() });
             }
-            // Once in a life, however often the text changes.
+            // Once in an incarnation, however often the text changes.
             let unknown = matches!(placement.phase, Phase::Started { health: Health::Unknown, .. });
             if healthy.is_none() && unknown && placement.check.is_none() && !said.check.is_empty() {
                 observations.push(Observation::NotHealthyYet { instance, check: check() });

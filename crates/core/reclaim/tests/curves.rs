@@ -25,13 +25,13 @@ fn amounts(number: u64) -> Resources {
 }
 
 /// A task and its estimator; what is recorded is in force at once.
-struct Life {
+struct Incarnation {
     estimator: Estimator,
     task: Task,
     changes: u32,
 }
 
-impl Life {
+impl Incarnation {
     fn new() -> Self {
         let instance = InstanceId {
             collection: CollectionId(1),
@@ -71,21 +71,23 @@ impl Life {
 
 /// The table of a curve at the given seconds.
 fn check(curve: impl Fn(u64) -> Option<u64>, rows: &[u64], expected: &Expect) {
-    let mut lives = SETTINGS.map(|setting| (setting, Life::new()));
+    let mut incarnations = SETTINGS.map(|setting| (setting, Incarnation::new()));
     let mut table = "time   usage   baseline     medium  aggressive\n".to_owned();
     let last = rows.last().copied().expect("a row");
     for seconds in (0..=last).step_by(usize::try_from(EVERY).expect("small")) {
         let used = curve(seconds);
-        for (setting, life) in &mut lives {
-            life.round(*setting, seconds, used);
+        for (setting, incarnation) in &mut incarnations {
+            incarnation.round(*setting, seconds, used);
         }
         if rows.contains(&seconds) {
-            let [baseline, medium, aggressive] = lives.each_ref().map(|(_, life)| life.shown());
+            let [baseline, medium, aggressive] =
+                incarnations.each_ref().map(|(_, incarnation)| incarnation.shown());
             let used = used.map_or("-".to_owned(), |used| used.to_string());
             table += &format!("{seconds:<5} {used:>6}  {baseline}  {medium}   {aggressive}\n");
         }
     }
-    let [baseline, medium, aggressive] = lives.each_ref().map(|(_, life)| life.changes);
+    let [baseline, medium, aggressive] =
+        incarnations.each_ref().map(|(_, incarnation)| incarnation.changes);
     table += &format!("changes       {baseline:>9}  {medium:>9}   {aggressive:>9}\n");
     expected.assert_eq(&table);
 }
@@ -270,7 +272,7 @@ fn a_silent_task_goes_back_to_its_limit_at_a_bounded_rate() {
 
 #[test]
 fn a_setting_is_changed_live() {
-    let mut life = Life::new();
+    let mut incarnation = Incarnation::new();
     let mut shown = String::new();
     let periods = [
         Reclamation::Baseline,
@@ -282,13 +284,13 @@ fn a_setting_is_changed_live() {
     ];
     let mut seconds = 0;
     for setting in periods {
-        life.round(setting, seconds, Some(400));
-        shown += &format!("{setting:<10}  {} at once, ", life.shown());
+        incarnation.round(setting, seconds, Some(400));
+        shown += &format!("{setting:<10}  {} at once, ", incarnation.shown());
         for _ in 0..24 * 3_600 / EVERY {
             seconds += EVERY;
-            life.round(setting, seconds, Some(400));
+            incarnation.round(setting, seconds, Some(400));
         }
-        shown += &format!("{} after a day\n", life.shown());
+        shown += &format!("{} after a day\n", incarnation.shown());
     }
     expect![[r#"
         baseline    1000 1000 at once,  620  647 after a day
@@ -303,20 +305,20 @@ fn a_setting_is_changed_live() {
 
 #[test]
 fn a_limit_is_changed_in_place() {
-    let mut life = Life::new();
+    let mut incarnation = Incarnation::new();
     let mut shown = String::new();
     let mut seconds = 0;
     for limit in [1_000, 500, 200, 3_000] {
-        life.task.limit = amounts(limit);
+        incarnation.task.limit = amounts(limit);
         // As the cell does it: a reservation never counts for more than the limit.
-        life.task.reservation = life.task.reservation.least(life.task.limit);
-        life.round(Reclamation::Medium, seconds, Some(300));
-        shown += &format!("limit {limit:>4}: {} at once, ", life.shown());
+        incarnation.task.reservation = incarnation.task.reservation.least(incarnation.task.limit);
+        incarnation.round(Reclamation::Medium, seconds, Some(300));
+        shown += &format!("limit {limit:>4}: {} at once, ", incarnation.shown());
         for _ in 0..24 * 3_600 / EVERY {
             seconds += EVERY;
-            life.round(Reclamation::Medium, seconds, Some(300));
+            incarnation.round(Reclamation::Medium, seconds, Some(300));
         }
-        shown += &format!("{} after a day\n", life.shown());
+        shown += &format!("{} after a day\n", incarnation.shown());
     }
     expect![[r#"
         limit 1000: 1000 1000 at once,  420  470 after a day

@@ -173,6 +173,6 @@ mod tests {
         };
         let first = question(5, 1);
         assert_ne!(question(5, 2), first, "of another replica");
-        assert_ne!(question(6, 1), first, "of another life");
+        assert_ne!(question(6, 1), first, "of another incarnation");
     }
 }

@@ -168,8 +168,8 @@ impl<'a> World<'a> {
 
     fn leave(&mut self, at: Span) {
         for run in &mut self.runs {
-            let over = |life: Span| at.0 >= run.arrived.0.saturating_add(life.0);
-            if run.subject.life.is_some_and(over) {
+            let over = |stays: Span| at.0 >= run.arrived.0.saturating_add(stays.0);
+            if run.subject.stays.is_some_and(over) {
                 run.gone = true;
                 if let Some(machine) = self.machines.get_mut(run.machine) {
                     machine.remove(&run.demand());

@@ -26,7 +26,7 @@ fn subject(priority: i64, limit: (u64, u64), windows: &[(u64, u64)]) -> Subject 
         priority: Priority::new(priority).expect("a priority"),
         arrives: Span::ZERO,
         age: Span::ZERO,
-        life: None,
+        stays: None,
         curve: Curve::Recorded(held.collect()),
     }
 }
@@ -207,8 +207,8 @@ proptest! {
         };
         let workload = Workload {
             production: production.iter().map(|(windows, size)| make(200, windows, *size)).collect(),
-            queue: batch.iter().map(|(windows, size, life)| {
-                Subject { life: Some(Span::from_secs(*life)), ..make(25, windows, *size) }
+            queue: batch.iter().map(|(windows, size, stays)| {
+                Subject { stays: Some(Span::from_secs(*stays)), ..make(25, windows, *size) }
             }).collect(),
         };
         let plan = Plan {

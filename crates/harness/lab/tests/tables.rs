@@ -25,8 +25,8 @@ fn amounts_are_milli_cores_and_bytes_or_shares_of_the_largest_machine() {
     assert_eq!((table.windows, table.length), (3, Span::from_secs(600)));
     let [production] = table.workload.production.as_slice() else { panic!("one") };
     let [other] = table.workload.queue.as_slice() else { panic!("one") };
-    assert_eq!((production.arrives, production.life), (Span::ZERO, Some(Span::from_secs(600))));
-    assert_eq!((other.arrives, other.life), (Span::ZERO, Some(Span::from_secs(300))));
+    assert_eq!((production.arrives, production.stays), (Span::ZERO, Some(Span::from_secs(600))));
+    assert_eq!((other.arrives, other.stays), (Span::ZERO, Some(Span::from_secs(300))));
     assert_eq!((other.limit.cpu, other.limit.ram), (MilliCores(500), Bytes(4_096)));
     let Curve::Recorded(held) = &production.curve else { panic!("recorded") };
     let averages = held.iter().map(|held| held.window.map(|window| window.cpu.average));

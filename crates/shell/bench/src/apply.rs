@@ -186,7 +186,7 @@ impl Incarnation {
 struct World {
     cell: Cell,
     now: Time,
-    lives: Vec<Incarnation>,
+    incarnations: Vec<Incarnation>,
     machines: u64,
     cores: u64,
     random: u64,
@@ -206,7 +206,7 @@ impl World {
         let mut world = Self {
             cell: Cell::empty(),
             now: Time::ZERO,
-            lives: Vec::with_capacity(size.tasks as usize),
+            incarnations: Vec::with_capacity(size.tasks as usize),
             machines: size.machines,
             cores: size.cores,
             // The generator's state must not be 0.
@@ -225,9 +225,9 @@ impl World {
             world.apply(&Op::DescribeMachine { machine: MachineId(id), report });
         }
         let mut jobs = 0_u32;
-        while world.lives.len() < size.tasks as usize {
+        while world.incarnations.len() < size.tasks as usize {
             jobs += 1;
-            let left = size.tasks - u32::try_from(world.lives.len())?;
+            let left = size.tasks - u32::try_from(world.incarnations.len())?;
             world.job(jobs, job_size(jobs).min(left))?;
         }
         Ok(world)
@@ -249,7 +249,7 @@ impl World {
             let incarnation = Incarnation { task, generation: 1, machine: self.any_machine() };
             self.apply(&incarnation.assigned());
             ensure!(self.cell.placement(incarnation.instance()).is_some(), "a task was not placed");
-            self.lives.push(incarnation);
+            self.incarnations.push(incarnation);
         }
         Ok(())
     }
@@ -286,12 +286,12 @@ impl World {
         let mut drawn = BTreeSet::new();
         let mut steps: [Vec<Op>; 3] = std::array::from_fn(|_| Vec::with_capacity(BATCH / 3));
         for _ in 0..BATCH / 3 {
-            let position = usize::try_from(self.draw(self.lives.len() as u64)).unwrap_or(0);
+            let position = usize::try_from(self.draw(self.incarnations.len() as u64)).unwrap_or(0);
             if !drawn.insert(position) {
                 continue;
             }
             let machine = self.any_machine();
-            let incarnation = &mut self.lives[position];
+            let incarnation = &mut self.incarnations[position];
             let instance = incarnation.instance();
             let end = End::Exited { code: 1 };
             steps[0].push(incarnation.observed(Observation::Started { instance }));

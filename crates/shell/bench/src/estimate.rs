@@ -78,7 +78,7 @@ struct Figures {
     bytes_of_a_change: f64,
     reserve_bytes_an_hour: u64,
     /// The records of a task that is placed, starts and ends.
-    bytes_of_a_life: u64,
+    bytes_of_an_incarnation: u64,
     /// The share of all bytes that reservations are: at the churn of 2011, at 10,000 arrivals a minute,
     /// and at 10,000 a second.
     share_at_2011_percent: f64,
@@ -156,12 +156,12 @@ fn run(options: &Options) -> anyhow::Result<Figures> {
     let size = Size { machines, tasks, operations: 0, seed, cores: 100 };
     let mut cell = apply::filled(size, |id| format!("m{id}:1"))?;
     let start = cell.time();
-    let lives = started(&mut cell, start);
+    let incarnations = started(&mut cell, start);
     let mut random = Random::new(seed);
-    let curves: Vec<Curve> = lives.iter().map(|_| Curve::of(&mut random)).collect();
+    let curves: Vec<Curve> = incarnations.iter().map(|_| Curve::of(&mut random)).collect();
     // As they come from machines: by machine, not by job.
-    let mut order: Vec<usize> = (0..lives.len()).collect();
-    order.sort_by_key(|place| lives.get(*place).map(|life| life.machine));
+    let mut order: Vec<usize> = (0..incarnations.len()).collect();
+    order.sort_by_key(|place| incarnations.get(*place).map(|incarnation| incarnation.machine));
 
     let mut reclamation = Reclamation::new(Pace::default());
     let partition = Partition::of(ReplicaId(1), vec![ReplicaId(1)]);
@@ -175,8 +175,8 @@ fn run(options: &Options) -> anyhow::Result<Figures> {
         let second = round * INTERVAL.0 / 1_000_000;
         measured.clear();
         measured.extend(order.iter().filter_map(|place| {
-            let (life, curve) = (lives.get(*place)?, curves.get(*place)?);
-            Some(sample(life, curve, now, second))
+            let (incarnation, curve) = (incarnations.get(*place)?, curves.get(*place)?);
+            Some(sample(incarnation, curve, now, second))
         }));
         let begun = thread_time();
         samples.clear();
@@ -186,7 +186,7 @@ fn run(options: &Options) -> anyhow::Result<Figures> {
         let ended = thread_time();
         rounds.push(ended.saturating_sub(begun));
         estimates.push(ended.saturating_sub(collected));
-        ensure!(estimated.tasks == lives.len(), "{} tasks were estimated", estimated.tasks);
+        ensure!(estimated.tasks == incarnations.len(), "{} tasks were estimated", estimated.tasks);
         let op = Op::Reserve(estimated.reservations);
         let Op::Reserve(reservations) = &op else { continue };
         changes.push(reservations.len() as u64);
@@ -200,11 +200,11 @@ fn run(options: &Options) -> anyhow::Result<Figures> {
     let last = |of: &[u64]| of.iter().rev().take(hour).sum::<u64>();
     let first = |of: &[u64]| of.iter().take(hour).sum::<u64>();
     let (all_changes, all_bytes): (u64, u64) = (changes.iter().sum(), bytes.iter().sum());
-    let life = life_bytes(&cell, &lives)?;
+    let incarnation = incarnation_bytes(&cell, &incarnations)?;
     let latest = |of: &[Duration]| of.iter().rev().take(hour).copied().collect::<Vec<_>>();
     let round = latest(&rounds);
     // A sample, and an estimate that is read and written.
-    let round_bytes = lives.len() as u64 * (64 + 2 * 72);
+    let round_bytes = incarnations.len() as u64 * (64 + 2 * 72);
     let copied = copy(usize::try_from(round_bytes)?);
     let none = (Resources::default(), Resources::default());
     let (limit, reserved) = cell.machines().fold(none, |(limit, reserved), machine| {
@@ -214,7 +214,7 @@ fn run(options: &Options) -> anyhow::Result<Figures> {
     let used: u64 = curves.iter().map(|curve| curve.share(second)).sum();
     Ok(Figures {
         machines,
-        tasks: lives.len(),
+        tasks: incarnations.len(),
         round_ms_median: millis(median(round.clone())),
         round_ms_max: millis(round.iter().max().copied().unwrap_or_default()),
         estimate_ms_median: millis(median(latest(&estimates))),
@@ -226,51 +226,52 @@ fn run(options: &Options) -> anyhow::Result<Figures> {
         changes_last_hour: last(&changes),
         bytes_of_a_change: rounded(all_bytes as f64 / all_changes.max(1) as f64),
         reserve_bytes_an_hour: last(&bytes),
-        bytes_of_a_life: life,
-        share_at_2011_percent: share(last(&bytes), life, PLACED_A_SECOND_2011),
-        share_at_10000_a_minute_percent: share(last(&bytes), life, PLACED_A_SECOND_PAPER),
-        share_at_10000_a_second_percent: share(last(&bytes), life, PLACED_A_SECOND_MOST),
-        used_percent: rounded(used as f64 / 10.0 / lives.len() as f64),
+        bytes_of_an_incarnation: incarnation,
+        share_at_2011_percent: share(last(&bytes), incarnation, PLACED_A_SECOND_2011),
+        share_at_10000_a_minute_percent: share(last(&bytes), incarnation, PLACED_A_SECOND_PAPER),
+        share_at_10000_a_second_percent: share(last(&bytes), incarnation, PLACED_A_SECOND_MOST),
+        used_percent: rounded(used as f64 / 10.0 / incarnations.len() as f64),
         reserved_percent: rounded(reserved.cpu.0 as f64 * 100.0 / limit.cpu.0 as f64),
     })
 }
 
 /// A task that runs.
 #[derive(Clone, Copy, Debug)]
-struct Life {
+struct Incarnation {
     instance: InstanceId,
     machine: model::MachineId,
     limit: Resources,
 }
 
 /// All tasks, which have started now.
-fn started(cell: &mut Cell, at: Time) -> Vec<Life> {
+fn started(cell: &mut Cell, at: Time) -> Vec<Incarnation> {
     let tasks = cell.jobs().flat_map(|job| {
         (0..job.spec.tasks).map(TaskIndex).filter_map(|index| {
             let instance = job.instance(index)?;
             let machine = cell.placement(instance)?.machine;
-            Some(Life { instance, machine, limit: job.limit(index) })
+            Some(Incarnation { instance, machine, limit: job.limit(index) })
         })
     });
-    let lives: Vec<Life> = tasks.collect();
-    for Life { instance, machine, .. } in &lives {
+    let incarnations: Vec<Incarnation> = tasks.collect();
+    for Incarnation { instance, machine, .. } in &incarnations {
         let observations = vec![Observation::Started { instance: *instance }];
         cell.apply(at, &Op::Observe { machine: *machine, observations });
     }
-    lives
+    incarnations
 }
 
-fn sample(life: &Life, curve: &Curve, at: Time, second: u64) -> UsageSample {
+fn sample(incarnation: &Incarnation, curve: &Curve, at: Time, second: u64) -> UsageSample {
     let share = curve.share(second);
-    let cpu = Some(MilliCores(life.limit.cpu.0 * share / 1_000));
-    let memory = Some(Bytes(life.limit.ram.0 / 1_000 * share));
+    let cpu = Some(MilliCores(incarnation.limit.cpu.0 * share / 1_000));
+    let memory = Some(Bytes(incarnation.limit.ram.0 / 1_000 * share));
     let measured = Measured { cpu, memory, ..Measured::default() };
-    UsageSample { subject: UsageSubject::Instance(life.instance), at, measured }
+    UsageSample { subject: UsageSubject::Instance(incarnation.instance), at, measured }
 }
 
 /// The bytes of the records of one task: it is placed, starts and ends.
-fn life_bytes(cell: &Cell, lives: &[Life]) -> anyhow::Result<u64> {
-    let Life { instance, machine, .. } = *lives.last().context("a cell without tasks")?;
+fn incarnation_bytes(cell: &Cell, incarnations: &[Incarnation]) -> anyhow::Result<u64> {
+    let Incarnation { instance, machine, .. } =
+        *incarnations.last().context("a cell without tasks")?;
     let (ports, victims) = (Vec::new(), Vec::new());
     let assignment = Assignment { instance, machine, alloc: None, address: None, ports, victims };
     let observed = |what| Op::Observe { machine, observations: vec![what] };
@@ -301,8 +302,8 @@ fn copy(bytes: usize) -> Duration {
     (0..9).map(once).min().unwrap_or_default()
 }
 
-fn share(reserve: u64, life: u64, lives_a_second: f64) -> f64 {
-    let others = life as f64 * lives_a_second * 3_600.0;
+fn share(reserve: u64, incarnation: u64, incarnations_a_second: f64) -> f64 {
+    let others = incarnation as f64 * incarnations_a_second * 3_600.0;
     rounded(reserve as f64 * 100.0 / (others + reserve as f64))
 }
 

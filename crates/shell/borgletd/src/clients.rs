@@ -332,7 +332,10 @@ mod tests {
         clients.make(incarnation("1-0-1")).expect("there is room");
         fs::write(clients.of(incarnation("1-0-1")).join("user.key"), "old").expect("there is room");
         clients.make(incarnation("1-0-1")).expect("there is room");
-        assert!(!clients.of(incarnation("1-0-1")).join("user.key").exists(), "another life's key");
+        assert!(
+            !clients.of(incarnation("1-0-1")).join("user.key").exists(),
+            "another incarnation's key"
+        );
         clients.adopt(&[]);
         assert!(!clients.of(incarnation("1-0-1")).exists());
         remove_all(&files);

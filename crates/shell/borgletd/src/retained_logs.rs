@@ -97,9 +97,11 @@ pub(crate) fn before(files: &Files, instance: InstanceId) -> Result<InstanceId, 
     earlier.max_by_key(|other| other.generation).ok_or_else(|| {
         let why = match files.deleted_logs.before(instance) {
             Some(deleted) => deleted.to_string(),
-            None if instance.generation.0 <= 1 => "the task has had one life only".to_owned(),
+            None if instance.generation.0 <= 1 => {
+                "the task has had one incarnation only".to_owned()
+            }
             None => format!(
-                "the machine has no life of the task before generation {}; {}",
+                "the machine has no incarnation of the task before generation {}; {}",
                 instance.generation,
                 explained_here(files)
             ),

@@ -330,7 +330,7 @@ struct LogsArgs {
     /// Show only lines that match this regular expression; the machines search.
     #[arg(long, value_name = "REGEX")]
     grep: Option<String>,
-    /// Show the life before the newest one of each task.
+    /// Show the incarnation before the newest one of each task.
     #[arg(long, conflicts_with = "follow")]
     previous: bool,
     /// Show only the last lines of each stream.

@@ -554,7 +554,7 @@ impl EventKind {
             Self::ReplicaRemoved { .. } => "REPLICA_REMOVED",
             Self::ReplicaMember { .. } => "REPLICA_MEMBER",
             Self::ReplicaDescribed { .. } => "REPLICA_DESCRIBED",
-            incarnation => incarnation.transition().map_or("", Transition::name),
+            other => other.transition().map_or("", Transition::name),
         }
     }
 }

@@ -96,7 +96,8 @@ fn a_job_of_which_nothing_runs_any_more_is_pending() {
            { restart: { failures: 'unlimited', delay: '5m' } }",
     );
     cell.ok("bourg run crashes.bcl --detach");
-    let job = cell.job("crashes", "waits for its next life", |job| job["counts"]["pending"] == 2);
+    let job =
+        cell.job("crashes", "waits for its next incarnation", |job| job["counts"]["pending"] == 2);
     assert_eq!(job["state"], "pending");
     let said = cell.ok("bourg status crashes");
     assert!(

@@ -64,7 +64,7 @@ fn events_that_are_there_are_not_called_lost_after_a_restart() {
 }
 
 #[test]
-fn a_life_is_told_step_by_step_with_who_did_it() {
+fn a_life_cycle_is_told_step_by_step_with_who_did_it() {
     let cell = Cell::start();
     cell.write(
         "jobs.bcl",

@@ -1,4 +1,4 @@
-//! `bourg logs`: several tasks in the order of time, parts of a log, earlier lives, JSON.
+//! `bourg logs`: several tasks in the order of time, parts of a log, earlier incarnations, JSON.
 
 use std::time::{Duration, Instant};
 
@@ -106,7 +106,7 @@ fn logs_of_several_tasks_are_ordered_by_time_and_searchable() {
         ("-f --grep '('", "the regular expression is invalid: "),
         ("--grep '((a{1,100}){1,100}){1,100}'", "the regular expression is too large: "),
         (&format!("--grep {huge}"), "has 1025 bytes, at most 1024 are allowed"),
-        ("--previous", "no such task of root/steps has had more than one life"),
+        ("--previous", "no such task of root/steps has had more than one incarnation"),
         ("--version 7", "no such task of root/steps runs version 7 or ran it last"),
     ] {
         let said = cell.fails(2, &format!("bourg logs steps {arguments}"));
@@ -128,7 +128,7 @@ fn a_log_is_followed_through_incarnations_and_read_by_each() {
     until("the first line is followed", || followed.stdout() == "steps/0  begins one\n");
     processes::signal(cell.tasks("steps")[&0], Signal::SIGUSR2);
     let twice = "steps/0  begins one\nsteps/0  crash\nsteps/0  begins one\n";
-    until("the next life is followed", || followed.stdout() == twice);
+    until("the next incarnation is followed", || followed.stdout() == twice);
     assert_eq!(reads(""), "begins one\n");
     assert_eq!(reads("--previous"), "begins one\ncrash\n");
 
@@ -144,7 +144,7 @@ fn a_log_is_followed_through_incarnations_and_read_by_each() {
     assert_eq!(
         (&previous[1]["version"], &previous[1]["generation"]),
         (&1.into(), &2.into()),
-        "the life after the crash"
+        "the incarnation after the crash"
     );
 
     cell.ok("bourg kill steps");

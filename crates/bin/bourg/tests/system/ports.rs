@@ -172,7 +172,10 @@ fn ports_held_by_a_host_program_are_avoided_and_attributed() {
 
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     let hello = cell.is_healthy("hello");
-    assert!((0..3).all(|task| hello["tasks"][task]["generation"] == 1), "no life lost: {hello:#}");
+    assert!(
+        (0..3).all(|task| hello["tasks"][task]["generation"] == 1),
+        "no incarnation lost: {hello:#}"
+    );
     cell.ok("sed s/hello/again/ $EXAMPLES/hello.bcl > again.bcl; bourg run --detach again.bcl");
     until("one of them is placed", || cell.status("again")["counts"]["pending"] == 2);
     let why = cell.ok("bourg why again");
@@ -238,7 +241,10 @@ fn a_task_cannot_bind_foreign_ports_and_other_tasks_start() {
     let program = cell.tasks("thief")[&0];
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     let hello = cell.is_healthy("hello");
-    assert!((0..3).all(|task| hello["tasks"][task]["generation"] == 1), "no life lost: {hello:#}");
+    assert!(
+        (0..3).all(|task| hello["tasks"][task]["generation"] == 1),
+        "no incarnation lost: {hello:#}"
+    );
 
     // Commands in the task have the same rule.
     let bind = |port: &str| {

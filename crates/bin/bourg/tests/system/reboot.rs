@@ -53,7 +53,7 @@ fn tasks_of_the_boot_before_are_lost_and_run_again() {
     cell.job("ends", "is finished", |job| job["state"] == "finished");
     assert_eq!(cell.ok("bourg status ends -o tasks.0.generation"), "1\n");
     assert_eq!(cell.ok("bourg status pi -o state"), "finished\n");
-    assert_eq!(cell.ok("bourg logs hello/0 | grep -c listening"), "1\n", "the new life's");
+    assert_eq!(cell.ok("bourg logs hello/0 | grep -c listening"), "1\n", "the new incarnation's");
     assert_eq!(cell.ok("bourg logs ends/0"), "waits\n", "logs outlive a reboot");
 
     // The same again, with records that had not reached the disk, because they are not synced.
@@ -75,6 +75,6 @@ fn tasks_of_the_boot_before_are_lost_and_run_again() {
             "{task}"
         );
     }
-    assert_eq!(cell.tasks("hello").len(), 3, "nothing of an older life runs");
+    assert_eq!(cell.tasks("hello").len(), 3, "nothing of an older incarnation runs");
     cell.stop();
 }

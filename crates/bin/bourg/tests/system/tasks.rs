@@ -199,7 +199,11 @@ fn a_user_id_that_a_stranger_has_is_not_a_tasks() {
     assert!(uids.iter().all(|uid| (200_002..210_000).contains(uid)), "{uids:?}");
     let said = cell.dev().stderr();
     assert!(said.contains("a running process uses user id 200000: "), "{said}");
-    assert_eq!(cell.ok("bourg status hello -o tasks.0.generation"), "1\n", "no life was lost");
+    assert_eq!(
+        cell.ok("bourg status hello -o tasks.0.generation"),
+        "1\n",
+        "no incarnation was lost"
+    );
     assert_eq!(stranger.code(), None, "the stranger is left alone");
 }
 

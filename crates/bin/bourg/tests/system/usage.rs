@@ -222,7 +222,7 @@ fn the_history_of_usage_and_evictions_lasts_until_a_master_restart() {
     run(2);
     let updated = |sample: &Value| number(&sample["evictions"]["updated"]).unwrap_or_default();
     until("the update's eviction is in it", || history(&cell).iter().any(|s| updated(s) > 0.0));
-    let all = eventually("the next life is measured", || {
+    let all = eventually("the next incarnation is measured", || {
         let all = history(&cell);
         let last = all.last().map(|sample| sample["bands"][0].clone())?;
         let polls = number(&all.last()?["work"]["polls"]).unwrap_or_default();

@@ -6,7 +6,7 @@ use spec::{Kind, TaskSpec};
 
 use super::*;
 
-impl Life {
+impl History {
     /// A user who was added, and one who was revoked and added again.
     pub(super) fn users(&mut self) {
         let day = Span::from_secs(86_400);
@@ -33,9 +33,9 @@ impl Life {
         self.submit("inside", 2, |job| {
             job.kind = Kind::Job { alloc_set: Some(reference("room")) };
         });
-        let incarnation = |incarnation: &Self, name: &str, index| {
+        let incarnation = |history: &Self, name: &str, index| {
             let name = JobName::new(name).expect("a name");
-            let job = incarnation.cell.job_named(&user("ana"), &name).expect("submitted");
+            let job = history.cell.job_named(&user("ana"), &name).expect("submitted");
             job.instance(TaskIndex(index)).expect("a task")
         };
         self.add("m8", "127.0.0.1:8");

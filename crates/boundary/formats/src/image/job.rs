@@ -210,7 +210,8 @@ impl TryFrom<v1::TaskImage> for Task {
             failures: task.failures,
             finishes: task.finishes,
             ends_in_row: task.ends_in_row,
-            last_incarnation: read::optional(task.last_incarnation, "lastLife")?.map(Arc::new),
+            last_incarnation: read::optional(task.last_incarnation, "lastIncarnation")?
+                .map(Arc::new),
             crashes: (!crashes.is_empty()).then(|| Arc::new(crashes)),
             reserved: reserved.map(Arc::new),
             state,

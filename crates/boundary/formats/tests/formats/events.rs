@@ -85,9 +85,9 @@ proptest! {
     }
 }
 
-/// The events of a task's life on a machine name the machine, from the first to the last.
+/// The events of an incarnation of a task on a machine name the machine, from the first to the last.
 #[test]
-fn every_event_of_a_life_on_a_machine_names_it() {
+fn every_event_of_an_incarnation_on_a_machine_names_it() {
     use proptest::strategy::ValueTree;
     use proptest::test_runner::TestRunner;
 
@@ -102,8 +102,8 @@ fn every_event_of_a_life_on_a_machine_names_it() {
                 let machine = cell.machine(machine).expect("it is there");
                 scheduled.insert(id, machine.name.clone());
             }
-            // An updated task stays on its machine if it can: its next life is scheduled there in the same
-            // operation, and both events name it.
+            // An updated task stays on its machine if it can: its next incarnation is scheduled there in
+            // the same operation, and both events name it.
             let stays = EventKind::Submit { cause: PendingCause::Evicted(EvictionCause::Updated) };
             if record.event.kind == stays && record.names.machine.is_some() {
                 continue;

@@ -122,12 +122,12 @@ fn step() -> impl Strategy<Value = Step> {
 /// The operations of a cell's history, from the first on.
 pub(crate) fn history(most: usize) -> impl Strategy<Value = Vec<(Time, Op)>> {
     vec((step(), 0..10_000_000_u64), 0..most).prop_map(|steps| {
-        let mut life = Life::begin();
+        let mut history = History::begin();
         for (step, wait) in steps {
-            life.now = life.now + Span(wait);
-            life.take(step);
+            history.now = history.now + Span(wait);
+            history.take(step);
         }
-        life.ops
+        history.ops
     })
 }
 
@@ -147,7 +147,7 @@ pub(crate) fn parts(image: &Image) -> Vec<Vec<u8>> {
     parts
 }
 
-struct Life {
+struct History {
     cell: Cell,
     now: Time,
     sequence: u64,
@@ -162,15 +162,15 @@ fn ana() -> UserName {
     UserName::new("ana").expect("a name")
 }
 
-impl Life {
+impl History {
     fn begin() -> Self {
         let now = Time(1_000_000_000_000_000);
-        let mut life = Self { cell: Cell::empty(), now, sequence: 0, ops: Vec::new() };
-        life.apply(Op::Bootstrap { name: "dev".parse().expect("a name"), administrator: ana() });
-        life.apply(Op::OpenSession { user: ana() });
-        life.apply(Op::OpenSession { user: ben() });
-        (0..3).for_each(|number| life.take(Step::AddMachine(number)));
-        life
+        let mut history = Self { cell: Cell::empty(), now, sequence: 0, ops: Vec::new() };
+        history.apply(Op::Bootstrap { name: "dev".parse().expect("a name"), administrator: ana() });
+        history.apply(Op::OpenSession { user: ana() });
+        history.apply(Op::OpenSession { user: ben() });
+        (0..3).for_each(|number| history.take(Step::AddMachine(number)));
+        history
     }
 
     fn apply(&mut self, op: Op) {

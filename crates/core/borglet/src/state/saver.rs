@@ -107,7 +107,7 @@ impl KeptData {
         let own = desired.spec.env.iter();
         let mut env = environment(desired, alloc);
         env.retain(|(name, _)| {
-            !desired.spec.env.contains_key(name) && !launch::is_of_its_life(name)
+            !desired.spec.env.contains_key(name) && !launch::is_of_its_incarnation(name)
         });
         env.extend(own.map(|(name, text)| (name.clone(), fill(desired, text))));
         env.extend(of_its_end(end));

@@ -132,7 +132,7 @@ impl Cell {
         Ok(())
     }
 
-    /// At most once in a life: every further text would be a record in the log.
+    /// At most once in an incarnation: every further text would be a record in the log.
     fn not_healthy_yet(
         &mut self,
         machine: MachineId,

@@ -64,24 +64,23 @@ mod tests {
         TaskId { collection, index }.generation(Generation(generation))
     }
 
-    struct Life(Cell);
+    struct History(Cell);
 
-    impl Life {
+    impl History {
         /// A machine of 1,000 milli-cores and 1 GiB, and a job of two tasks of half of it each.
         fn with(change: fn(&mut JobSpec)) -> Self {
-            let mut incarnation = Self(Cell::empty());
+            let mut history = Self(Cell::empty());
             let root = UserName::new("root").expect("a name");
             let name = CellName::new("test").expect("a name");
-            incarnation.apply(&Op::Bootstrap { name, administrator: root.clone() });
-            incarnation.apply(&Op::OpenSession { user: root });
+            history.apply(&Op::Bootstrap { name, administrator: root.clone() });
+            history.apply(&Op::OpenSession { user: root });
             let name = MachineName::new("m1").expect("a name");
-            incarnation
-                .ask(1, Mutation::AddMachine(AddMachine { name, address: "m1:1".to_owned() }));
+            history.ask(1, Mutation::AddMachine(AddMachine { name, address: "m1:1".to_owned() }));
             let capacity = resources(1_000, 1_024 * MIB);
             let report = Arc::new(MachineReport { capacity, ..MachineReport::default() });
-            incarnation.apply(&Op::DescribeMachine { machine: MachineId(1), report });
-            incarnation.submit(2, change);
-            incarnation
+            history.apply(&Op::DescribeMachine { machine: MachineId(1), report });
+            history.submit(2, change);
+            history
         }
 
         fn submit(&mut self, sequence: u64, change: fn(&mut JobSpec)) -> Outcome {
@@ -136,78 +135,78 @@ mod tests {
     #[test]
     fn a_reservation_never_counts_for_more_than_the_limit() {
         let half = resources(500, 512 * MIB);
-        let mut incarnation = Life::with(|_| {});
-        assert!(incarnation.place(0));
-        assert_eq!(incarnation.reserve(0, 100), resources(100, 512 * MIB));
-        assert_eq!(incarnation.reserve(0, 9_999), half);
-        assert_eq!(incarnation.machine().taken(), half, "the limit is unchanged");
-        assert_eq!(incarnation.reserve(1, 200), half, "a pending task has no reservation");
-        assert!(incarnation.place(1));
-        assert_eq!(incarnation.machine().reserved(), resources(700, 1_024 * MIB));
+        let mut history = History::with(|_| {});
+        assert!(history.place(0));
+        assert_eq!(history.reserve(0, 100), resources(100, 512 * MIB));
+        assert_eq!(history.reserve(0, 9_999), half);
+        assert_eq!(history.machine().taken(), half, "the limit is unchanged");
+        assert_eq!(history.reserve(1, 200), half, "a pending task has no reservation");
+        assert!(history.place(1));
+        assert_eq!(history.machine().reserved(), resources(700, 1_024 * MIB));
     }
 
     #[test]
     fn a_task_without_estimation_keeps_its_limit() {
         let half = resources(500, 512 * MIB);
-        let mut incarnation = Life::with(|spec| spec.estimation = false);
-        assert!(incarnation.place(0));
-        assert_eq!(incarnation.reserve(0, 100), half);
-        incarnation.submit(3, |_| {});
+        let mut history = History::with(|spec| spec.estimation = false);
+        assert!(history.place(0));
+        assert_eq!(history.reserve(0, 100), half);
+        history.submit(3, |_| {});
         assert_eq!(
-            incarnation.reserve(0, 100),
+            history.reserve(0, 100),
             resources(100, 512 * MIB),
             "it is estimated from now on"
         );
-        incarnation.submit(4, |spec| spec.estimation = false);
-        assert_eq!(incarnation.machine().reserved(), half, "and not any more");
+        history.submit(4, |spec| spec.estimation = false);
+        assert_eq!(history.machine().reserved(), half, "and not any more");
     }
 
     #[test]
     fn an_incarnation_begins_at_its_limit_and_lower_limits_lower_its_reservation() {
-        let mut incarnation = Life::with(|_| {});
-        assert!(incarnation.place(0));
-        incarnation.reserve(0, 400);
-        incarnation.submit(3, |spec| spec.task.limit = resources(300, 512 * MIB));
-        incarnation.change(0);
-        assert_eq!(incarnation.machine().reserved(), resources(300, 512 * MIB));
-        incarnation.submit(4, |spec| spec.task.limit = resources(600, 512 * MIB));
-        incarnation.change(0);
-        assert_eq!(incarnation.machine().reserved(), resources(400, 512 * MIB));
+        let mut history = History::with(|_| {});
+        assert!(history.place(0));
+        history.reserve(0, 400);
+        history.submit(3, |spec| spec.task.limit = resources(300, 512 * MIB));
+        history.change(0);
+        assert_eq!(history.machine().reserved(), resources(300, 512 * MIB));
+        history.submit(4, |spec| spec.task.limit = resources(600, 512 * MIB));
+        history.change(0);
+        assert_eq!(history.machine().reserved(), resources(400, 512 * MIB));
         let (machine, end) = (MachineId(1), End::Exited { code: 1 });
         let observations = vec![Observation::Ended {
             instance: instance(0, 1),
             end,
             usage: model::FinalUsage::UNMEASURED,
         }];
-        incarnation.apply(&Op::Observe { machine, observations });
-        assert_eq!(incarnation.machine().reserved(), Resources::default());
-        assert_eq!(incarnation.reserve(0, 100), Resources::default(), "that incarnation is over");
-        let job = incarnation.0.job(CollectionId(1)).expect("there");
+        history.apply(&Op::Observe { machine, observations });
+        assert_eq!(history.machine().reserved(), Resources::default());
+        assert_eq!(history.reserve(0, 100), Resources::default(), "that incarnation is over");
+        let job = history.0.job(CollectionId(1)).expect("there");
         assert_eq!(job.reservation(TaskIndex(0)), resources(600, 512 * MIB));
     }
 
     #[test]
     fn production_that_reserves_little_is_judged_by_its_limits() {
-        let mut incarnation = Life::with(|spec| spec.task.limit.cpu = model::MilliCores(600));
-        assert!(incarnation.place(0));
-        incarnation.reserve(0, 100);
-        assert!(!incarnation.place(1), "1,200 of 1,000 milli-cores");
+        let mut history = History::with(|spec| spec.task.limit.cpu = model::MilliCores(600));
+        assert!(history.place(0));
+        history.reserve(0, 100);
+        assert!(!history.place(1), "1,200 of 1,000 milli-cores");
         // The other tasks are not.
-        incarnation.submit(3, |spec| {
+        history.submit(3, |spec| {
             spec.task.limit.cpu = model::MilliCores(600);
             spec.priority = Band::BestEffortBatch.usual();
         });
-        assert!(incarnation.place(1));
+        assert!(history.place(1));
         // Tasks that become production again have to fit as such: only one of them does.
-        incarnation.submit(4, |spec| spec.task.limit.cpu = model::MilliCores(600));
-        assert_eq!(incarnation.machine().taken_by_prod().cpu, model::MilliCores(600));
+        history.submit(4, |spec| spec.task.limit.cpu = model::MilliCores(600));
+        assert_eq!(history.machine().taken_by_prod().cpu, model::MilliCores(600));
     }
 
     #[test]
     fn no_more_run_on_a_machine_than_the_maximum() {
-        let mut incarnation = Life::with(|spec| {
+        let mut history = History::with(|spec| {
             spec.max_per_machine = Some(Maximum { tasks: 1, hard: true });
         });
-        assert!(incarnation.place(0) && !incarnation.place(1));
+        assert!(history.place(0) && !history.place(1));
     }
 }

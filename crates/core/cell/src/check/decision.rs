@@ -34,7 +34,7 @@ impl DecisionChecker {
     pub fn after(&mut self, cell: &Cell, applied: &Applied) -> Vec<Violation> {
         let before = std::mem::replace(&mut self.before, cell.clone());
         let mut step = Step { before: &before, cell, found: Violations { violations: Vec::new() } };
-        step.lives(&applied.events);
+        step.life_cycles(&applied.events);
         step.decisions(&applied.events);
         step.admissions(&applied.events);
         step.budgets(&applied.events);
@@ -83,7 +83,7 @@ fn generation(cell: &Cell, subject: Subject) -> Generation {
 
 impl Step<'_> {
     /// Every life cycle follows the diagram, and its events lead to the stored stage.
-    fn lives(&mut self, events: &[Event]) {
+    fn life_cycles(&mut self, events: &[Event]) {
         // All incarnations of a task together: the end of one is where the next is submitted.
         let mut stages: BTreeMap<Subject, (Stage, Generation)> = BTreeMap::new();
         let whole = |subject| match subject {

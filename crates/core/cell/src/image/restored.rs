@@ -17,7 +17,7 @@ const IDS_LEFT_OUT: u64 = 1_000_000_000;
 const REPLICA_IDS_LEFT_OUT: u64 = 1_000;
 
 /// Number of incarnations of a pending task that are skipped: at least as many as may have begun.
-const LIVES_LEFT_OUT: u32 = 1_000;
+const INCARNATIONS_LEFT_OUT: u32 = 1_000;
 
 impl Cell {
     /// The cell as it continues from a checkpoint after later operations are lost. Machines and
@@ -35,7 +35,7 @@ impl Cell {
         let last_grant = &mut cell.quota.last_grant.0;
         *last_grant = last_grant.saturating_add(IDS_LEFT_OUT);
         cell.tokens = Tokens::default();
-        cell.leave_out_lives();
+        cell.leave_out_incarnations();
         for id in cell.replicas().map(|replica| replica.id).collect::<Vec<_>>() {
             if let Some(replica) = cell.replicas.records.get_mut(&id) {
                 replica.token = None;
@@ -44,7 +44,7 @@ impl Cell {
         cell
     }
 
-    fn leave_out_lives(&mut self) {
+    fn leave_out_incarnations(&mut self) {
         let waits = |(_, task): &(TaskIndex, &Task)| {
             matches!(task.state, TaskState::Queued { .. } | TaskState::Pending { .. })
         };
@@ -53,7 +53,7 @@ impl Cell {
         };
         for (id, index) in self.jobs.iter().flat_map(waiting).collect::<Vec<_>>() {
             if let Some(task) = self.jobs.get_mut(id).and_then(|job| job.task_mut(index)) {
-                task.generation.0 = task.generation.0.saturating_add(LIVES_LEFT_OUT);
+                task.generation.0 = task.generation.0.saturating_add(INCARNATIONS_LEFT_OUT);
             }
         }
     }

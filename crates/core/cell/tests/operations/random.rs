@@ -282,7 +282,7 @@ fn observation(instance: InstanceId, what: Report) -> Observation {
 
 impl Step {
     fn op(&self, cell: &Cell) -> Op {
-        let lives = |placed: bool| -> Vec<InstanceId> {
+        let incarnations = |placed: bool| -> Vec<InstanceId> {
             let jobs = cell.jobs();
             let all = jobs.flat_map(|job| job.tasks().filter_map(|(index, _)| job.instance(index)));
             all.filter(|id| cell.placement(*id).is_some() == placed).collect()
@@ -347,7 +347,7 @@ impl Step {
                 }
             }
             Self::PlaceOne { task, machine } => {
-                let (tasks, machines) = (lives(false), cell.machine_count());
+                let (tasks, machines) = (incarnations(false), cell.machine_count());
                 if tasks.is_empty() || machines == 0 {
                     return Op::Nothing;
                 }
@@ -356,7 +356,7 @@ impl Step {
                 let job = cell.job(instance.collection).expect("the task's");
                 let alloc = |set: CollectionId| {
                     let of_set = |id: &&InstanceId| id.collection == set;
-                    let placed = lives(true);
+                    let placed = incarnations(true);
                     let allocs: Vec<_> = placed.iter().filter(of_set).copied().collect();
                     (!allocs.is_empty()).then(|| *task.get(&allocs))
                 };
@@ -377,7 +377,7 @@ impl Step {
                 }])
             }
             Self::ReportOne { task, what } => {
-                let tasks = lives(true);
+                let tasks = incarnations(true);
                 if tasks.is_empty() {
                     return Op::Nothing;
                 }

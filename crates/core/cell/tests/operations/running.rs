@@ -121,7 +121,7 @@ fn usage_of_an_instance_is_kept_with_its_end() {
 }
 
 #[test]
-fn reports_from_elsewhere_or_about_other_lives_are_ignored() {
+fn reports_from_elsewhere_or_about_other_incarnations_are_ignored() {
     session(&expect![[r#"
         > submit ana/web 2 delay=0
         SUBMIT job 1 (new)

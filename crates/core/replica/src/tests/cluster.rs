@@ -593,7 +593,7 @@ fn a_disk_that_lost_what_it_had_acknowledged_takes_no_part() {
 
 /// A message to a process that has ended arrives at the next one.
 #[test]
-fn a_read_is_not_answered_by_what_an_earlier_life_was_told() {
+fn a_read_is_not_answered_by_what_an_earlier_incarnation_was_told() {
     let mut cluster = Cluster::of(3);
     let kind = |message: &Message| match &message.body {
         Body::Consensus(consensus) => Some(consensus.kind),

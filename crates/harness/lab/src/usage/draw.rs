@@ -227,14 +227,14 @@ fn production(
 impl Asked {
     fn subject(&self, shape: Shape, random: &mut Random) -> Subject {
         let prod = self.priority.is_prod();
-        let life = quantile(RUN_LENGTH, random.below(1_000_000));
+        let stays = quantile(RUN_LENGTH, random.below(1_000_000));
         let age = Span::from_secs(random.below(7 * 24 * 3_600));
         Subject {
             limit: self.limit,
             priority: self.priority,
             arrives: Span::ZERO,
             age: if prod { age } else { Span::ZERO },
-            life: (!prod).then_some(Span::from_secs(life)),
+            stays: (!prod).then_some(Span::from_secs(stays)),
             curve: Curve::Drawn(Drawn::new(shape, prod, self.of_job, random)),
         }
     }

@@ -60,7 +60,7 @@ pub struct Subject {
     /// How long it had been running at its arrival.
     pub age: Span,
     /// How long it stays; none: to the end.
-    pub life: Option<Span>,
+    pub stays: Option<Span>,
     /// Its usage.
     pub curve: Curve,
 }

@@ -243,7 +243,7 @@ fn table(mut tasks: Vec<Known>, first: u64, windows: u64, length: Span) -> Table
             priority: known.priority,
             arrives: if prod { arrives } else { Span::ZERO },
             age,
-            life: Some(Span(ends - begins)),
+            stays: Some(Span(ends - begins)),
             curve: Curve::Recorded(held.collect()),
         };
         match prod {

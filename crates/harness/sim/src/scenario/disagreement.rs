@@ -45,8 +45,9 @@ pub(super) fn play<C: Codec>(parameters: Parameters<C>) -> Stage<C> {
             _ => "rejected assignments of a scheduler that receives everything late",
         };
         // Each incarnation of a task once.
-        let lives = stage.task_events(begin, |_, kind| matches!(kind, EventKind::Submit { .. }));
-        stage.figure(what, refused, lives);
+        let incarnations =
+            stage.task_events(begin, |_, kind| matches!(kind, EventKind::Submit { .. }));
+        stage.figure(what, refused, incarnations);
     }
     stage
 }

@@ -252,9 +252,9 @@ impl History {
             Outcome::Failed => self.counts.failed += 1,
             Outcome::Killed => self.counts.killed += 1,
         }
-        let life = Run { outcome, run, at: self.now };
+        let end = Run { outcome, run, at: self.now };
         let runs = self.drafts.get_mut(known.draft).and_then(|d| d.runs.get_mut(known.place));
-        runs.into_iter().for_each(|runs| runs.push(life));
+        runs.into_iter().for_each(|runs| runs.push(end));
         let again = outcome != Outcome::Finished;
         self.set(event, known, Stage::Ended { at: self.now, again });
     }
@@ -431,8 +431,8 @@ fn job_name(id: CollectionId, round: u32) -> JobName {
 /// a run, because no run of a replay can produce those.
 fn kills(job: JobIn, runs: &[Vec<Run>]) -> Vec<Step> {
     let last = runs.iter().enumerate().filter_map(|(place, runs)| Some((place, runs.last()?)));
-    let killed = last.filter(|(_, life)| life.outcome == Outcome::Killed || life.run.is_none());
-    let mut killed: Vec<(Time, usize)> = killed.map(|(place, life)| (life.at, place)).collect();
+    let killed = last.filter(|(_, end)| end.outcome == Outcome::Killed || end.run.is_none());
+    let mut killed: Vec<(Time, usize)> = killed.map(|(place, end)| (end.at, place)).collect();
     killed.sort_unstable();
     let together = killed.chunk_by(|(one, _), (two, _)| two.since(*one) <= TOGETHER);
     let step = |kills: &[(Time, usize)]| {

@@ -88,13 +88,13 @@ fn told(trace: &Trace) -> String {
 }
 
 fn ends(runs: &[Run]) -> String {
-    let runs = runs.iter().map(|life| {
-        let how = match life.outcome {
+    let runs = runs.iter().map(|end| {
+        let how = match end.outcome {
             Outcome::Finished => "finished",
             Outcome::Failed => "failed",
             Outcome::Killed => "killed",
         };
-        life.run.map_or(format!(", {how} before it ran"), |run| format!(", {how} after {run}"))
+        end.run.map_or(format!(", {how} before it ran"), |run| format!(", {how} after {run}"))
     });
     runs.collect()
 }
@@ -183,7 +183,7 @@ fn tasks_on_unknown_machines_are_left_out_until_they_are_scheduled_again() {
 }
 
 #[test]
-fn a_life_is_as_long_as_its_last_run() {
+fn a_task_runs_for_as_long_as_its_last_run() {
     let trace = trace(
         "
         0    7/0 submit

@@ -252,7 +252,7 @@ impl Options {
         let length = asked.unwrap_or(table.length);
         if length > table.length {
             for subject in &mut workload.production {
-                subject.life = None;
+                subject.stays = None;
             }
         }
         let capacity =

@@ -1,5 +1,5 @@
 //! Task logs, relayed from their machines: those of several tasks in the order of their times, and
-//! followed from one life of a task to the next.
+//! followed from one incarnation of a task to the next.
 
 mod merge;
 
@@ -42,22 +42,22 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// How many pieces wait for a slow reader.
 const QUEUE: usize = 16;
 
-/// A life of a task whose output is wanted.
+/// An incarnation of a task whose output is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Wanted {
     instance: InstanceId,
     machine: MachineId,
     /// `None` if the cell does not know it.
     version: Option<Version>,
-    /// The life before that one, which only its machine can know.
+    /// The incarnation before that one, which only its machine can know.
     previous: bool,
 }
 
-/// The lives of a task that the cell knows, the newest first.
-fn lives(job: &Job, index: TaskIndex) -> impl Iterator<Item = Wanted> {
+/// The incarnations of a task that the cell knows, the newest first.
+fn incarnations(job: &Job, index: TaskIndex) -> impl Iterator<Item = Wanted> {
     let id = model::TaskId { collection: job.id, index };
     let task = job.task(index);
-    let life = move |generation, machine, version| Wanted {
+    let incarnation = move |generation, machine, version| Wanted {
         instance: id.generation(generation),
         machine,
         version: Some(version),
@@ -67,19 +67,19 @@ fn lives(job: &Job, index: TaskIndex) -> impl Iterator<Item = Wanted> {
         TaskState::Running(placement) => Some((task, placement.machine)),
         _ => None,
     });
-    let placed = placed.map(|(task, machine)| life(task.generation, machine, task.version));
+    let placed = placed.map(|(task, machine)| incarnation(task.generation, machine, task.version));
     let last = task.and_then(|task| task.last_incarnation.as_deref());
-    let last = last.map(|last| life(last.generation, last.machine, last.version));
+    let last = last.map(|last| incarnation(last.generation, last.machine, last.version));
     placed.into_iter().chain(last)
 }
 
-/// The life of a task whose output is wanted first: the newest, the newest with a version, or the
+/// The incarnation of a task whose output is wanted first: the newest, the newest with a version, or the
 /// one before the newest.
 fn wanted(job: &Job, index: TaskIndex, version: Option<Version>, previous: bool) -> Option<Wanted> {
-    let mut lives =
-        lives(job, index).filter(|life| version.is_none_or(|wanted| life.version == Some(wanted)));
-    let newest = lives.next()?;
-    match (previous, lives.next()) {
+    let mut incarnations = incarnations(job, index)
+        .filter(|incarnation| version.is_none_or(|wanted| incarnation.version == Some(wanted)));
+    let newest = incarnations.next()?;
+    match (previous, incarnations.next()) {
         (false, _) => Some(newest),
         (true, Some(before)) => Some(before),
         (true, None) if newest.instance.generation.0 <= 1 => None,
@@ -137,7 +137,7 @@ impl Tasks {
             .collect();
         if asked.previous && version.is_none() && tasks.is_empty() {
             return Err(Status::not_found(format!(
-                "no such task of {name} has had more than one life: omit --previous"
+                "no such task of {name} has had more than one incarnation: omit --previous"
             )));
         }
         if let Some(version) = version.filter(|_| tasks.is_empty()) {
@@ -283,7 +283,7 @@ impl Reading {
         Ok(failed)
     }
 
-    /// Relays the log of one task: of one life, or of this and all later ones.
+    /// Relays the log of one task: of one incarnation, or of this and all later ones.
     async fn task(&self, task: TaskIndex, to: &ToMerge) -> Result<Option<NotRead>, Gone> {
         let mut views = self.core.watch();
         let version = self.asked.version.map(Version);
@@ -297,9 +297,9 @@ impl Reading {
                 let next = match read {
                     None => wanted(job, task, version, self.asked.previous),
                     // The oldest that has not been read: two may have begun meanwhile.
-                    Some(read) => lives(job, task)
-                        .filter(|life| life.instance.generation > read)
-                        .filter(|life| version.is_none() || life.version == version)
+                    Some(read) => incarnations(job, task)
+                        .filter(|incarnation| incarnation.instance.generation > read)
+                        .filter(|incarnation| version.is_none() || incarnation.version == version)
                         .last(),
                 };
                 let task = job.task(task);
@@ -307,9 +307,9 @@ impl Reading {
                 (next, over)
             };
             if let Some(next) = next {
-                failed = self.life(task, next, read.is_some(), to).await?;
+                failed = self.incarnation(task, next, read.is_some(), to).await?;
                 read = Some(next.instance.generation);
-                // Reading another life would fail, too.
+                // Reading another incarnation would fail, too.
                 let hopeless = |failed: &NotRead| {
                     matches!(failed.code, Code::InvalidArgument | Code::ResourceExhausted)
                 };
@@ -329,29 +329,29 @@ impl Reading {
         }
     }
 
-    /// Relays the log of one life. One that is followed is read on when its machine answers again.
-    async fn life(
+    /// Relays the log of one incarnation. One that is followed is read on when its machine answers again.
+    async fn incarnation(
         &self,
         task: TaskIndex,
-        life: Wanted,
+        incarnation: Wanted,
         later: bool,
         to: &ToMerge,
     ) -> Result<Option<NotRead>, Gone> {
         let start = self.asked.start.as_ref().and_then(|start| start.from);
-        // All of a later life is new.
+        // All of a later incarnation is new.
         let start = start.filter(|from| !later || matches!(from, From::Since(_)));
         let mut at = Place { start, positions: None };
         let mut said = String::new();
         loop {
             // Looked up before the machine is asked, which may start it meanwhile.
-            let starting = !life.previous && self.is_starting(life.instance);
-            let attempt = self.attempt(life, &mut at, to).await?;
+            let starting = !incarnation.previous && self.is_starting(incarnation.instance);
+            let attempt = self.attempt(incarnation, &mut at, to).await?;
             let is_there = attempt.as_ref().err().is_none_or(|(code, _)| *code != Code::NotFound);
             if starting && self.asked.follow && (attempt.is_ok() || !is_there) {
                 // The machine does not know yet that it is to run it.
                 to.caught_up().await?;
                 tokio::select! {
-                    () = self.started(life.instance) => {}
+                    () = self.started(incarnation.instance) => {}
                     () = tokio::time::sleep(RETRY_INTERVAL) => {}
                     () = to.pieces.closed() => return Err(Gone),
                 }
@@ -364,14 +364,14 @@ impl Reading {
             };
             let retries = self.asked.follow
                 && matches!(failed.code, Code::Aborted)
-                && self.is_placed(life.instance);
+                && self.is_placed(incarnation.instance);
             if !retries {
                 return Ok(Some(failed));
             }
             to.caught_up().await?;
             if said != failed.why {
                 said.clone_from(&failed.why);
-                to.note(life.instance, failed.why).await?;
+                to.note(incarnation.instance, failed.why).await?;
             }
             tokio::select! {
                 () = tokio::time::sleep(RETRY_INTERVAL) => {}
@@ -405,22 +405,22 @@ impl Reading {
     /// error.
     async fn attempt(
         &self,
-        life: Wanted,
+        incarnation: Wanted,
         at: &mut Place,
         to: &ToMerge,
     ) -> Result<Result<(), (Code, String)>, Gone> {
-        let (machine, mut client, _permit) = match self.connect(life.machine) {
+        let (machine, mut client, _permit) = match self.connect(incarnation.machine) {
             Ok(connected) => connected,
             Err(error) => return Ok(Err(error)),
         };
         let request = v1::ReadLogRequest {
-            instance: Some(life.instance.into()),
+            instance: Some(incarnation.instance.into()),
             stream: self.asked.stream,
             start: at.next().map(|from| v1::LogStart { from: Some(from) }),
             follow: self.asked.follow,
             until: self.asked.until,
             grep: self.asked.grep.clone(),
-            previous: life.previous,
+            previous: incarnation.previous,
         };
         let late = || {
             let text = format!(
@@ -458,7 +458,7 @@ impl Reading {
                 }
                 Some(Ok(mut chunk)) => {
                     at.reached(&chunk);
-                    chunk.version = life.version.map_or(0, |version| version.0);
+                    chunk.version = incarnation.version.map_or(0, |version| version.0);
                     to.send(chunk).await?;
                 }
                 Some(Err(status)) => return Ok(Err(of_machine(&machine.name, &status))),

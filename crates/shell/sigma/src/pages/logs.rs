@@ -111,15 +111,15 @@ impl Lines {
         let is_stderr = chunk.stream() == v1::LogStream::Stderr;
         let generation = chunk.instance.map_or(0, |instance| instance.generation);
         let open = &mut self.open[usize::from(is_stderr)];
-        let is_new_life = generation != open.generation && open.generation != 0;
-        if is_new_life || chunk.lost_bytes > 0 {
+        let is_new_incarnation = generation != open.generation && open.generation != 0;
+        if is_new_incarnation || chunk.lost_bytes > 0 {
             // The rest of that line was never written, or is lost.
             lines.extend(open.end());
         }
         if !chunk.note.is_empty() {
             lines.push(note(&chunk.note));
         }
-        if is_new_life {
+        if is_new_incarnation {
             lines.push(note(&format!("incarnation {generation} begins")));
         }
         if chunk.lost_bytes > 0 {
@@ -369,7 +369,7 @@ fn heading(asker: &Asker, (user, job, index): (&str, &str, u32), query: &Query) 
             label { "Last lines" input name="tail" inputmode="numeric" size="6"
                 value=(match query.get("tail") { "" => TAIL.to_string(), tail => tail.to_owned() }); }
             label class="check" { input type="checkbox" name="previous" value="1" checked[query.get("previous") == "1"];
-                " The life before this one" }
+                " The incarnation before this one" }
             button type="submit" { "Show" }
         }
     }
@@ -419,7 +419,7 @@ fn shown(
 fn nothing(asker: &Asker, (user, job, index): (&str, &str, u32), asked: &Query) -> Markup {
     let what = match (asked.get("grep"), asked.get("previous")) {
         ("", _) if asker.at.is_some() => {
-            "The life that runs now had written nothing by then; the one before may have."
+            "The incarnation that runs now had written nothing by then; the one before may have."
         }
         ("", _) => "It has written nothing.",
         _ => "None of the newest lines matches. Raise the number of lines to search more of them.",
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_lost_bytes_and_another_life_are_told() {
+    fn notes_lost_bytes_and_another_incarnation_are_told() {
         let mut second = out(b"again\n");
         second.instance = Some(v1::InstanceId { collection: 7, index: 0, generation: 2 });
         let noted = v1::LogChunk { note: "m1 does not <answer>".to_owned(), ..out(b"") };

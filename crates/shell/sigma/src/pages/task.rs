@@ -57,7 +57,7 @@ pub(super) async fn page(
         parts.push(Part::new("inside", inside(asker, &task)));
     }
     parts.push(Part::new("usage", usage(asker, used.as_ref())));
-    parts.push(Part::new("lives", lives(asker, history.as_deref(), &task)));
+    parts.push(Part::new("incarnations", incarnations(asker, history.as_deref(), &task)));
     parts.push(Part::new("history", recent(asker, &subject, history.as_deref())));
     let command = super::at(asker, format!("bourg status {user}/{job}/{index} -o wide"));
     let heading = heading(asker, &subject, &status, &task);
@@ -427,7 +427,7 @@ fn whole(value: f64) -> i64 {
 
 /// An incarnation, as far as events tell of it. 0 is a time that is not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Life {
+struct Incarnation {
     machine: String,
     placed: u64,
     started: u64,
@@ -439,8 +439,8 @@ struct Life {
 }
 
 /// The incarnations, by generation.
-fn lives_of(events: &[v1::EventRecord]) -> BTreeMap<u32, Life> {
-    let mut lives: BTreeMap<u32, Life> = BTreeMap::new();
+fn incarnations_of(events: &[v1::EventRecord]) -> BTreeMap<u32, Incarnation> {
+    let mut incarnations: BTreeMap<u32, Incarnation> = BTreeMap::new();
     for event in events {
         let what = event.subject.as_ref().and_then(|subject| subject.what.as_ref());
         let (Some(subject::What::Task(instance)), Some(kind)) = (what, &event.kind) else {
@@ -460,22 +460,22 @@ fn lives_of(events: &[v1::EventRecord]) -> BTreeMap<u32, Life> {
         if !is_told || event.machine.is_empty() {
             continue;
         }
-        let life = lives.entry(instance.generation).or_default();
-        life.machine.clone_from(&event.machine);
+        let incarnation = incarnations.entry(instance.generation).or_default();
+        incarnation.machine.clone_from(&event.machine);
         match kind {
-            What::Schedule(_) => life.placed = event.time,
-            What::Start(_) => life.started = event.time,
+            What::Schedule(_) => incarnation.placed = event.time,
+            What::Start(_) => incarnation.started = event.time,
             _ => {
                 let words = EventWords::of(event);
                 let usage = event.usage.and_then(|usage| FinalUsage::try_from(usage).ok());
-                life.ended = event.time;
-                life.end = words.name;
-                life.used = usage.map(|usage| usage.to_string()).unwrap_or_default();
-                life.why = why(&words.detail, &event.machine, &life.used);
+                incarnation.ended = event.time;
+                incarnation.end = words.name;
+                incarnation.used = usage.map(|usage| usage.to_string()).unwrap_or_default();
+                incarnation.why = why(&words.detail, &event.machine, &incarnation.used);
             }
         }
     }
-    lives
+    incarnations
 }
 
 /// The detail of an event without the machine and without what was used.
@@ -492,16 +492,16 @@ fn why(detail: &str, machine: &str, used: &str) -> String {
     rest.trim_end_matches(", ").to_owned()
 }
 
-fn lives(asker: &Asker, history: Option<&History>, task: &v1::TaskStatus) -> Markup {
+fn incarnations(asker: &Asker, history: Option<&History>, task: &v1::TaskStatus) -> Markup {
     let Some(History { events, .. }) = history else {
         return html! { h2 { "Incarnations" } (events::newest(asker, None, false)) };
     };
-    let lives = lives_of(events);
+    let incarnations = incarnations_of(events);
     let is_cut = events.len() >= usize::try_from(EVENTS).unwrap_or(usize::MAX);
     let is_now = |generation: u32| generation == task.generation && !task.machine.is_empty();
     html! {
         h2 { "Incarnations" }
-        @if lives.is_empty() {
+        @if incarnations.is_empty() {
             p class="muted" { "It has not been on a machine yet, or that is too long ago." }
         } @else {
             div class="scroll" { table {
@@ -515,20 +515,20 @@ fn lives(asker: &Asker, history: Option<&History>, task: &v1::TaskStatus) -> Mar
                     th scope="col" { "Why" }
                     th scope="col" { "Used in all" }
                 } }
-                tbody { @for (generation, life) in lives.iter().rev() {
+                tbody { @for (generation, incarnation) in incarnations.iter().rev() {
                     tr {
                         th scope="row" class="num" { (generation) }
-                        td { @if !life.machine.is_empty() { (show::link(&asker.to_machine(&life.machine), &life.machine)) } }
-                        td class="nowrap" { (show::ago(life.placed, asker.now)) }
-                        td class="nowrap" { (show::ago(life.started, asker.now)) }
-                        td class="nowrap" { (ran(life, is_now(*generation), asker.now.0)) }
+                        td { @if !incarnation.machine.is_empty() { (show::link(&asker.to_machine(&incarnation.machine), &incarnation.machine)) } }
+                        td class="nowrap" { (show::ago(incarnation.placed, asker.now)) }
+                        td class="nowrap" { (show::ago(incarnation.started, asker.now)) }
+                        td class="nowrap" { (ran(incarnation, is_now(*generation), asker.now.0)) }
                         td class="nowrap" {
-                            @if life.ended > 0 { span class={ "event event-" (life.end.to_lowercase()) } { (life.end) } }
+                            @if incarnation.ended > 0 { span class={ "event event-" (incarnation.end.to_lowercase()) } { (incarnation.end) } }
                             @else if is_now(*generation) { "-" }
                             @else { span class="muted" { "not known" } }
                         }
-                        td class="why" { (life.why) }
-                        td class="why" { @if life.used.is_empty() { "-" } @else { (life.used) } }
+                        td class="why" { (incarnation.why) }
+                        td class="why" { @if incarnation.used.is_empty() { "-" } @else { (incarnation.used) } }
                     }
                 } }
             } }
@@ -538,11 +538,11 @@ fn lives(asker: &Asker, history: Option<&History>, task: &v1::TaskStatus) -> Mar
 }
 
 /// For how long it ran.
-fn ran(life: &Life, is_now: bool, now: u64) -> String {
-    let until = if life.ended > 0 { life.ended } else { now };
-    match life.started {
+fn ran(incarnation: &Incarnation, is_now: bool, now: u64) -> String {
+    let until = if incarnation.ended > 0 { incarnation.ended } else { now };
+    match incarnation.started {
         0 => "-".to_owned(),
-        _ if life.ended == 0 && !is_now => "-".to_owned(),
+        _ if incarnation.ended == 0 && !is_now => "-".to_owned(),
         started => show::span(until.saturating_sub(started)),
     }
 }
@@ -599,8 +599,8 @@ mod tests {
             // Killed while it was pending.
             event(30, 3, "", What::Finish(v1::Nothing {})),
         ];
-        let lives = lives_of(&events);
-        let first = Life {
+        let incarnations = incarnations_of(&events);
+        let first = Incarnation {
             machine: "m1".to_owned(),
             placed: 10,
             started: 11,
@@ -609,8 +609,8 @@ mod tests {
             why: "exit code 3".to_owned(),
             used: "1 MiB of memory at most".to_owned(),
         };
-        let second = Life { machine: "m2".to_owned(), placed: 21, ..Life::default() };
-        assert_eq!(lives, BTreeMap::from([(1, first), (2, second)]));
+        let second = Incarnation { machine: "m2".to_owned(), placed: 21, ..Incarnation::default() };
+        assert_eq!(incarnations, BTreeMap::from([(1, first), (2, second)]));
     }
 
     #[test]

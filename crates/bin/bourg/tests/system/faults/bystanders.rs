@@ -89,7 +89,7 @@ async fn has_run(shared: &Arc<Shared>, caller: &mut Caller, job: &str) -> bool {
         shared.state().finished.push(format!("{job}/{}", task.index));
         // If a Borglet was killed before it had started anything, there is another incarnation.
         if task.generation > 1 {
-            shared.count("task that runs", "given another life");
+            shared.count("task that runs", "given another incarnation");
         }
     }
     true

@@ -74,7 +74,7 @@ fn actor() -> impl Strategy<Value = Actor> {
     ]
 }
 
-fn step_of_a_life() -> impl Strategy<Value = EventKind> {
+fn step_of_a_life_cycle() -> impl Strategy<Value = EventKind> {
     prop_oneof![
         pending_cause().prop_map(|cause| EventKind::Submit { cause }),
         Just(EventKind::Queue),
@@ -186,7 +186,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
         name().prop_map(|machine| EventKind::MachineRevoked { machine }),
     ];
     prop_oneof![
-        2 => step_of_a_life(),
+        2 => step_of_a_life_cycle(),
         2 => machines_and_cell,
         1 => of_quota(),
         1 => of_replicas,

@@ -230,7 +230,7 @@ fn see(cell: &Cell, seen: &mut Seen) {
         seen.extend(of_job(job).map(|word| format!("job: {word}")));
         for (_, task) in job.tasks() {
             seen.insert(format!("task: {}", of_task(task)));
-            if task.last_incarnation.as_ref().is_some_and(|life| life.alloc.is_some()) {
+            if task.last_incarnation.as_ref().is_some_and(|last| last.alloc.is_some()) {
                 seen.insert("task: ran in an alloc".to_owned());
             }
             if let TaskState::Running(placement) = &task.state

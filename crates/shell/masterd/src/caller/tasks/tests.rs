@@ -126,7 +126,7 @@ impl Told {
 }
 
 #[test]
-fn a_serial_number_says_for_which_life_it_was_issued() {
+fn a_serial_number_says_for_which_incarnation_it_was_issued() {
     let now = Time(1_700_000_000 * SECOND);
     for text in ["1-0-1", "18446744073709551615-4294967295-4294967295", "258-772-5"] {
         let serial = serial_of(incarnation(text), now);
@@ -161,7 +161,7 @@ fn a_key_is_certified_for_requesting_tasks_on_the_same_machine_only() {
 }
 
 #[test]
-fn a_certificate_is_accepted_as_long_as_its_life_is_placed() {
+fn a_certificate_is_accepted_as_long_as_its_incarnation_is_placed() {
     let mut told = Told::new();
     assert_eq!(told.shown("ana", "1-0-1", 11), None);
     assert_eq!(told.shown("root", "1-0-1", 11), Some(Cause::WrongIdentity));
@@ -170,7 +170,7 @@ fn a_certificate_is_accepted_as_long_as_its_life_is_placed() {
     told.ends(12, "1-0-1", End::Exited { code: 1 });
     assert_eq!(told.shown("ana", "1-0-1", 11), Some(Cause::Ended), "it failed");
     told.place(60, "1-0-2");
-    assert_eq!(told.shown("ana", "1-0-1", 11), Some(Cause::Ended), "another life runs");
+    assert_eq!(told.shown("ana", "1-0-1", 11), Some(Cause::Ended), "another incarnation runs");
     assert_eq!(told.shown("ana", "1-0-2", 61), None);
     let forged = Serial::from_bytes(&[0x41; 16]).expect("a number");
     let denied = accepted(&told.cell, &user("ana"), forged, Time(61 * SECOND), Time(62 * SECOND));
