@@ -37,7 +37,7 @@ pub use limiter::{Full, Limiter, Permit};
 pub use link::{Answer, CLIENT_KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT, Link};
 pub use peer::{Peer, peer, peer_identity, refuse, web_peer};
 pub use refusals::{Cause, Refusals};
-pub use server::{HttpService, Limits, serve, serve_web};
+pub use server::{HttpService, Limits, WebOptions, serve, serve_web};
 pub use turns::{Turn, Turns};
 
 /// The maximum message size of ordinary calls, in bytes: 4 MiB.

@@ -21,7 +21,7 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
 
-use crate::address::{Address, Place, Query};
+use crate::address::{Address, Place, Query, TaskName};
 use crate::app::App;
 use crate::asker::Asker;
 pub(crate) use crate::page::{Page, Part};
@@ -37,12 +37,15 @@ pub(crate) async fn page(asker: &mut Asker) -> Result<Page, Problem> {
         Place::Job { user, job } => Box::pin(job::page(asker, &user, &job)).await,
         Place::Description { user, job } => Box::pin(description::page(asker, &user, &job)).await,
         Place::Why { user, job } => Box::pin(why::page(asker, &user, &job)).await,
-        Place::Task { user, job, index } => Box::pin(task::page(asker, (&user, &job, index))).await,
+        Place::Task { user, job, index } => {
+            Box::pin(task::page(asker, TaskName { user: &user, job: &job, index })).await
+        }
         Place::Logs { user, job, index, query } => {
-            Box::pin(logs::page(asker, (&user, &job, index), &query)).await
+            let task = TaskName { user: &user, job: &job, index };
+            Box::pin(logs::page(asker, task, &query)).await
         }
         Place::Terminal { user, job, index } => {
-            Box::pin(terminal::page(asker, (&user, &job, index))).await
+            Box::pin(terminal::page(asker, TaskName { user: &user, job: &job, index })).await
         }
         Place::Machines(query) => Box::pin(machines::page(asker, &query)).await,
         Place::Machine { name } => Box::pin(machine::page(asker, &name)).await,

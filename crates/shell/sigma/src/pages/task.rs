@@ -15,7 +15,7 @@ use proto::v1::usage_request::{Of, Tasks};
 
 use super::{Page, Part, events, job as job_page};
 use crate::action::{Action, button};
-use crate::address::{Place, Query};
+use crate::address::{Place, Query, TaskName};
 use crate::asker::{Asker, History};
 use crate::problem::Problem;
 use crate::show;
@@ -27,10 +27,8 @@ const EVENTS_SHOWN: usize = 30;
 const CHART_MICROS: u64 = 6 * 3_600_000_000;
 const CHART_MICROS_MIN: u64 = 15 * 60_000_000;
 
-pub(super) async fn page(
-    asker: &mut Asker,
-    (user, job, index): (&str, &str, u32),
-) -> Result<Page, Problem> {
+pub(super) async fn page(asker: &mut Asker, subject: TaskName<'_>) -> Result<Page, Problem> {
+    let TaskName { user, job, index } = subject;
     let (_, status) = asker.job(user, job).await?;
     let task = find(&status, job, index)?.clone();
     let address = v1::JobAddress { user: user.to_owned(), job: job.to_owned() };
@@ -51,24 +49,16 @@ pub(super) async fn page(
         ..v1::EventsRequest::default()
     };
     let history = asker.recent_events(request).await?;
-    let subject = Subject { user, job, index };
-    let mut parts = vec![Part::new("summary", summary(asker, &subject, &status, &task))];
+    let mut parts = vec![Part::new("summary", summary(asker, subject, &status, &task))];
     if is_alloc(&status) {
         parts.push(Part::new("inside", inside(asker, &task)));
     }
     parts.push(Part::new("usage", usage(asker, used.as_ref())));
     parts.push(Part::new("lives", lives(asker, history.as_deref(), &task)));
-    parts.push(Part::new("history", recent(asker, &subject, history.as_deref())));
+    parts.push(Part::new("history", recent(asker, subject, history.as_deref())));
     let command = super::at(asker, format!("bourg status {user}/{job}/{index} -o wide"));
-    let heading = heading(asker, &subject, &status, &task);
+    let heading = heading(asker, subject, &status, &task);
     Ok(Page::live(format!("{user}/{job}/{index}"), heading, command, parts))
-}
-
-/// What a page is about.
-struct Subject<'a> {
-    user: &'a str,
-    job: &'a str,
-    index: u32,
 }
 
 /// The selection of one task.
@@ -102,11 +92,11 @@ fn is_alive(task: &v1::TaskStatus) -> bool {
 
 fn heading(
     asker: &Asker,
-    subject: &Subject<'_>,
+    subject: TaskName<'_>,
     status: &v1::JobStatus,
     task: &v1::TaskStatus,
 ) -> Markup {
-    let Subject { user, job, index } = *subject;
+    let TaskName { user, job, index } = subject;
     let up = asker.to_job(user, job);
     let here = asker.to_task(user, job, index);
     let may_read = asker.rights.may_change_jobs_of(user) && !is_alloc(status);
@@ -134,7 +124,7 @@ fn heading(
 
 fn summary(
     asker: &Asker,
-    subject: &Subject<'_>,
+    subject: TaskName<'_>,
     status: &v1::JobStatus,
     task: &v1::TaskStatus,
 ) -> Markup {
@@ -228,9 +218,9 @@ fn listens(task: &v1::TaskStatus) -> Markup {
 }
 
 /// Its names in BNS and in DNS.
-fn names(asker: &Asker, subject: &Subject<'_>, task: &v1::TaskStatus) -> Markup {
-    let Subject { user, job, index } = subject;
-    let of_user = asker.to(Place::NamesOf { user: (*user).to_owned() });
+fn names(asker: &Asker, subject: TaskName<'_>, task: &v1::TaskStatus) -> Markup {
+    let TaskName { user, job, index } = subject;
+    let of_user = asker.to(Place::NamesOf { user: user.to_owned() });
     html! {
         a href=(of_user) { (user) "/" (job) "/" (index) } " " span class="muted" { "in BNS" }
         br; code { (index) "." (job) "." (user) } " " span class="muted" { "in DNS" }
@@ -548,8 +538,8 @@ fn ran(life: &Life, is_now: bool, now: u64) -> String {
 }
 
 /// The newest events.
-fn recent(asker: &Asker, subject: &Subject<'_>, history: Option<&History>) -> Markup {
-    let Subject { user, job, index } = subject;
+fn recent(asker: &Asker, subject: TaskName<'_>, history: Option<&History>) -> Markup {
+    let TaskName { user, job, index } = subject;
     let newest =
         history.map(|history| &history.events[history.events.len().saturating_sub(EVENTS_SHOWN)..]);
     let all = Query::default().with("job", &format!("{user}/{job}/{index}"));

@@ -240,13 +240,18 @@ fn length(amount: u64) -> f64 {
     amount as f64
 }
 
+/// An amount and what is used of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Amounts {
+    part: u64,
+    whole: u64,
+    /// What the whole will be later, if it is known to change.
+    later: Option<u64>,
+}
+
 /// A part of an amount as a bar and as text. A mark is where the amount will be later.
-fn part_of(
-    dimension: Dimension,
-    (part, whole, later): (u64, u64, Option<u64>),
-    (what, class): (&str, &str),
-    size: Size,
-) -> Markup {
+fn part_of(dimension: Dimension, amounts: Amounts, what: &str, class: &str, size: Size) -> Markup {
+    let Amounts { part, whole, later } = amounts;
     let label = format!("{what} {}", dimension.show(part));
     let of = dimension.show(whole);
     let pieces = [Piece { class, value: length(part), label: &label }];
@@ -318,7 +323,7 @@ fn quotas(asker: &Asker, quota: &v1::QuotaResponse) -> Markup {
                         th scope="row" { a href=(href) { (of.user) } }
                         td class="nowrap" { (band(of.band)) }
                         @for dimension in &dimensions {
-                            td { (part_of(*dimension, amounts_of(of, *dimension), ("charged", series(of.band)), Size::Compact)) }
+                            td { (part_of(*dimension, amounts_of(of, *dimension), "charged", series(of.band), Size::Compact)) }
                         }
                         td class="why" { (words(of.left.as_ref())) }
                         td class="nowrap" { (ending(asker, of.ends)) }
@@ -333,10 +338,10 @@ fn quotas(asker: &Asker, quota: &v1::QuotaResponse) -> Markup {
 }
 
 /// What is charged, granted, and granted from the next end of a grant on.
-fn amounts_of(of: &v1::UserQuota, dimension: Dimension) -> (u64, u64, Option<u64>) {
+fn amounts_of(of: &v1::UserQuota, dimension: Dimension) -> Amounts {
     let amount = |of: Option<&v1::Resources>| resources(of).get(dimension);
     let later = (of.ends > 0).then(|| amount(of.granted_then.as_ref()));
-    (amount(of.charged.as_ref()), amount(of.granted.as_ref()), later)
+    Amounts { part: amount(of.charged.as_ref()), whole: amount(of.granted.as_ref()), later }
 }
 
 /// What the cell has granted of its capacity.
@@ -363,7 +368,9 @@ fn cell_quota(quota: &v1::QuotaResponse) -> Markup {
                     td class="num" { (of.percent) " %" }
                     @for dimension in &dimensions {
                         @let amount = |of: Option<&v1::Resources>| resources(of).get(*dimension);
-                        td { (part_of(*dimension, (amount(of.granted.as_ref()), amount(of.allowed.as_ref()), None), ("granted", series(of.band)), Size::Compact)) }
+                        @let (part, whole) = (amount(of.granted.as_ref()), amount(of.allowed.as_ref()));
+                        @let amounts = Amounts { part, whole, later: None };
+                        td { (part_of(*dimension, amounts, "granted", series(of.band), Size::Compact)) }
                     }
                     td {
                         @if resources(of.oversold.as_ref()) == Resources::default() { "-" }
@@ -419,7 +426,7 @@ fn quota(asker: &Asker, known: &Known, name: &str) -> Markup {
                     strong { (words(of.left.as_ref())) " left" }
                 }
                 div class="quota" { @for dimension in dimensions(amounts.into_iter()) {
-                    (part_of(dimension, amounts_of(of, dimension), ("charged", series(of.band)), Size::Large))
+                    (part_of(dimension, amounts_of(of, dimension), "charged", series(of.band), Size::Large))
                 } }
                 @if of.ends > 0 {
                     p {
@@ -620,9 +627,9 @@ mod tests {
     #[test]
     fn a_part_of_an_amount_is_a_bar_and_text() {
         let shown = |part, whole, later| {
-            let amounts = (part, whole, later);
-            let of = ("charged", "series-production");
-            part_of(Dimension::Cpu, amounts, of, Size::Compact).into_string()
+            let amounts = Amounts { part, whole, later };
+            let class = "series-production";
+            part_of(Dimension::Cpu, amounts, "charged", class, Size::Compact).into_string()
         };
         assert_eq!(shown(0, 0, None), "<span class=\"muted\">-</span>");
         assert!(shown(500, 0, None).contains("charged 0.5 cores, nothing granted"));
@@ -640,9 +647,12 @@ mod tests {
             granted_then: Some(amount(2, 0, 0)),
             ..v1::UserQuota::default()
         };
-        assert_eq!(amounts_of(&of, Dimension::Cpu), (1, 5, None));
+        assert_eq!(amounts_of(&of, Dimension::Cpu), Amounts { part: 1, whole: 5, later: None });
         let ends = v1::UserQuota { ends: 9, ..of };
-        assert_eq!(amounts_of(&ends, Dimension::Cpu), (1, 5, Some(2)));
+        assert_eq!(
+            amounts_of(&ends, Dimension::Cpu),
+            Amounts { part: 1, whole: 5, later: Some(2) }
+        );
     }
 
     #[test]
