@@ -200,7 +200,7 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
                 Message::Fail(error) => return Err(error),
                 Message::Superseded(by, why) => {
                     let (now, leader) = (Instant::now(), thread.leader);
-                    thread.standing.superseded(now, (by, why), leader, &thread.metrics)?;
+                    thread.standing.superseded(now, by, &why, leader, &thread.metrics)?;
                 }
                 other => inputs.extend(thread.take_in(other)),
             }

@@ -154,7 +154,7 @@ impl Replica {
         let kept = Retention::new(KEPT.0, KEPT.1);
         let (recorder, keeper) = events::start(
             &data.events(),
-            (LogIndex(1), recovered.restore_epoch),
+            events::HistoryStart { next: LogIndex(1), epoch: recovered.restore_epoch },
             peers.handle(),
             kept,
             to_core.clone(),

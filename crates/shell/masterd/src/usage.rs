@@ -115,7 +115,11 @@ pub(crate) struct TaskUsed {
 }
 
 /// Some tasks of a job.
-type Tasks<'a> = (CollectionId, &'a TaskSelection);
+#[derive(Clone, Copy)]
+struct SelectedTasks<'a> {
+    job: CollectionId,
+    tasks: &'a TaskSelection,
+}
 
 /// Some tasks and machines, without the sums: this takes no longer than it is large.
 #[derive(Clone, Debug, Default)]
@@ -188,7 +192,7 @@ impl UsageMemory {
             for (id, of_it) in all.machines.range((after, Bound::Unbounded)).take(LOCKED_MAX) {
                 last = Some(*id);
                 let Some(gcu) = gcu(*id) else { continue };
-                of_it.add_to(&mut used, (*id, gcu), query, of_it.is_fresh(now));
+                of_it.add_to(&mut used, *id, gcu, query, of_it.is_fresh(now));
             }
             match last {
                 Some(id) => after = Bound::Excluded(id),
@@ -211,9 +215,9 @@ impl UsageMemory {
             used.machines.insert(id, of_it.used(gcu, of_it.is_fresh(now)));
         }
         let Some(job) = chosen.job else { return used };
-        let of = (job, &chosen.tasks);
+        let of = SelectedTasks { job, tasks: &chosen.tasks };
         let mut add = |of_it: &OfMachine, gcu| {
-            of_it.add_tasks(&mut used, gcu, (of, chosen.since), of_it.is_fresh(now));
+            of_it.add_tasks(&mut used, gcu, of, chosen.since, of_it.is_fresh(now));
         };
         match chosen.since {
             None => {
@@ -361,8 +365,9 @@ impl OfMachine {
     /// The instances of some tasks of a job.
     fn of_tasks<'a>(
         &'a self,
-        (job, tasks): Tasks<'a>,
+        selected: SelectedTasks<'a>,
     ) -> impl Iterator<Item = (&'a InstanceId, &'a OfInstance)> {
+        let SelectedTasks { job, tasks } = selected;
         // One search for all, and no more of a large job than what is between the selected.
         let (first, last) = tasks.bounds();
         let task = |index| TaskId { collection: job, index };
@@ -373,7 +378,7 @@ impl OfMachine {
             .map(|(instance, of_it)| (instance, &**of_it))
     }
 
-    fn has(&self, tasks: Tasks<'_>) -> bool {
+    fn has(&self, tasks: SelectedTasks<'_>) -> bool {
         self.of_tasks(tasks).next().is_some()
     }
 
@@ -399,7 +404,8 @@ impl OfMachine {
         &self,
         used: &mut Used,
         gcu: GcuFactor,
-        (tasks, since): (Tasks<'_>, Option<Time>),
+        tasks: SelectedTasks<'_>,
+        since: Option<Time>,
         is_fresh: bool,
     ) {
         for (instance, of_it) in self.of_tasks(tasks) {
@@ -412,7 +418,8 @@ impl OfMachine {
     fn add_to(
         &self,
         used: &mut Used,
-        (machine, gcu): (MachineId, GcuFactor),
+        machine: MachineId,
+        gcu: GcuFactor,
         query: &Query,
         is_fresh: bool,
     ) {
@@ -424,7 +431,8 @@ impl OfMachine {
             }
         }
         if let Some(job) = query.job {
-            self.add_tasks(used, gcu, ((job, &TaskSelection::All), query.since), is_fresh);
+            let all = SelectedTasks { job, tasks: &TaskSelection::All };
+            self.add_tasks(used, gcu, all, query.since, is_fresh);
         }
         used.all = used.all.plus(&found.all);
         used.system = used.system.plus(&found.system);

@@ -42,7 +42,8 @@ impl Standing {
     pub(super) fn superseded(
         &mut self,
         now: Instant,
-        (by, why): (ReplicaId, String),
+        by: ReplicaId,
+        why: &str,
         leader: Option<ReplicaId>,
         metrics: &Metrics,
     ) -> anyhow::Result<()> {
@@ -119,8 +120,8 @@ mod tests {
             let leads = leader.filter(|_| led.is_some() && ceased.is_none());
             assert_eq!(standing.is_alive(at(now), leads), lives, "{led:?} {ceased:?} {now}");
             let metrics = Metrics::default();
-            let by = (ReplicaId(3), "replica 3 says so".to_owned());
-            let refused = standing.superseded(at(now), by, leads, &metrics);
+            let why = "replica 3 says so";
+            let refused = standing.superseded(at(now), ReplicaId(3), why, leads, &metrics);
             assert_eq!(refused.is_ok(), lives);
             assert_eq!(metrics.core.restored_refused.get(), u64::from(lives));
         }

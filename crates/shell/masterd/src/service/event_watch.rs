@@ -24,7 +24,7 @@ use crate::service::event_digests::{self as digests, Digest, Digests, Name};
 use crate::service::history::History;
 use crate::service::holding::holding;
 use crate::service::{Answer, Streamed};
-use crate::streams::Streams;
+use crate::streams::{StreamHolder, Streams};
 
 /// How many events are read at once, and how many bytes of them.
 const AT_ONCE: Limit = Limit { events: 1_000, bytes: 1 << 20 };
@@ -189,7 +189,7 @@ impl History {
     ) -> Answer<Streamed<v1::EventsResponse>> {
         let wanted = Wanted::of(asked, by, &self.door.core)?;
         let EventSource { followers, readers, .. } = &self.events;
-        let holder = (&by.user, by.asker(&self.door.core.view().cell));
+        let holder = StreamHolder { user: &by.user, asker: by.asker(&self.door.core.view().cell) };
         let place = if asked.follow { followers } else { readers }.begin(holder)?;
         // One more, for the final status.
         let (to_client, stream) = mpsc::channel(QUEUE + 1);

@@ -19,7 +19,7 @@ use crate::service::door::{Door, split};
 use crate::service::event_watch::STALLED;
 use crate::service::holding::holding;
 use crate::service::{Answer, Streamed, gate, malformed, unexpected};
-use crate::streams::Streams;
+use crate::streams::{StreamHolder, Streams};
 use crate::view::View;
 
 /// The maximum number of watches of files and locks, shared by users: each `bourg lock with` that waits
@@ -244,7 +244,7 @@ impl locks_server::Locks for Locks {
         };
         let asker = by.asker(&view.cell);
         drop(view);
-        let place = self.watchers.begin_as((&by.user, asker), weight)?;
+        let place = self.watchers.begin_as(StreamHolder { user: &by.user, asker }, weight)?;
         let (to_client, stream) = mpsc::channel(QUEUE + 1);
         let no_room = |_| Status::internal("a queue that is new has no room: report this");
         let end = to_client.clone().try_reserve_owned().map_err(no_room)?;

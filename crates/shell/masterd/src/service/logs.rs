@@ -29,6 +29,7 @@ use crate::caller::tasks::may_touch;
 use crate::handle::Core;
 use crate::reads::{Reads, selection_with_ended};
 use crate::service::holding::holding;
+use crate::streams::StreamHolder;
 
 /// The timeout for a machine's first piece, and for the next one as long as it sends the past.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -154,7 +155,7 @@ impl Tasks {
                 TASKS_AT_ONCE - 1
             )));
         }
-        let holder = (user, caller.asker(&view.cell));
+        let holder = StreamHolder { user, asker: caller.asker(&view.cell) };
         let place = self.log_readers.begin_as(holder, tasks.len().clamp(1, TASKS_AT_ONCE))?;
         let (to_client, stream) = mpsc::channel(QUEUE);
         let reading = Reading {

@@ -24,7 +24,7 @@ use crate::service::door::Door;
 use crate::service::event_watch::STALLED;
 use crate::service::holding::holding;
 use crate::service::{Answer, Streamed, gate};
-use crate::streams::Streams;
+use crate::streams::{StreamHolder, Streams};
 use crate::view::View;
 
 /// The maximum number of jobs in a query by name.
@@ -234,7 +234,8 @@ impl names_server::Names for NameService {
         gate::reached(&self.door.core, LogIndex(after)).await?;
         let place: Option<Permit<UserName>> = match &reader {
             Reader::Client(by) => {
-                let holder = (&by.user, by.asker(&self.door.core.view().cell));
+                let holder =
+                    StreamHolder { user: &by.user, asker: by.asker(&self.door.core.view().cell) };
                 Some(self.watches.begin(holder)?)
             }
             // As many as machines may have connections.
