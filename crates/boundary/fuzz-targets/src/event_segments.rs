@@ -46,14 +46,14 @@ enum Step<'a> {
 }
 
 /// An event: its name, its time, its payload.
-type Known = (Cursor, u64, Vec<u8>);
+type WrittenEvent = (Cursor, u64, Vec<u8>);
 
 /// The writer, and what it wrote.
 struct Written {
     sealed: Vec<SegmentWriter>,
     active: SegmentWriter,
     synced: Position,
-    events: Vec<Known>,
+    events: Vec<WrittenEvent>,
     /// Where the next event may be.
     next: Cursor,
     time_us: u64,
@@ -156,14 +156,15 @@ fn check(script: &Script<'_>) {
     assert_eq!((events.last(), events.complete_up_to()), (Some(Cursor::at(index)), index));
 }
 
-fn event((cursor, time_us, payload): &Known) -> Event<'_> {
+fn event(written: &WrittenEvent) -> Event<'_> {
+    let (cursor, time_us, payload) = written;
     Event { index: cursor.index, sub: cursor.sub, time_us: *time_us, payload }
 }
 
 /// What a follower sees that goes on wherever it is told to.
 #[derive(Debug, Default)]
 struct Followed {
-    events: Vec<Known>,
+    events: Vec<WrittenEvent>,
     /// What it was told is missing.
     missing: Vec<(Cursor, Cursor)>,
     /// Whether it came upon a segment of a newer version.
@@ -210,7 +211,7 @@ impl Followed {
     }
 
     /// Asserts that what was seen are events of these, in their order.
-    fn assert_of(&self, known: &[Known]) {
+    fn assert_of(&self, known: &[WrittenEvent]) {
         let mut rest = known.iter();
         for event in &self.events {
             assert!(rest.any(|known| known == event), "{event:?} was not written, or not there");

@@ -8,7 +8,7 @@ use spec::{Constraint, HealthCheck, Path, Probe, ProblemKind, TaskOverride, Task
 
 use crate::constraints::constraints;
 use crate::error::ErrorKind;
-use crate::fields::{Diagnostics, Fields, Shape};
+use crate::fields::{Diagnostics, Fields, Shape, Spelling};
 use crate::health::{self, health_check, port_name};
 use crate::json::Json;
 use crate::limits;
@@ -65,14 +65,18 @@ impl Change {
     /// Reads the fields, without `ports` unless these are a list of names.
     pub(crate) fn read(fields: &Fields<'_>, lists_ports: bool, found: &mut Diagnostics) -> Self {
         let mut bytes = |one, other| {
-            fields.read_either((one, quantity::bytes), (other, quantity::whole_bytes), found)
+            fields.read_either(
+                Spelling { name: one, read: quantity::bytes },
+                Spelling { name: other, read: quantity::whole_bytes },
+                found,
+            )
         };
         let ram = bytes("ram", "ramBytes");
         let disk = bytes("disk", "diskBytes");
         let disk_rate = bytes("diskRate", "diskRateBytes");
         let cpu = fields.read_either(
-            ("cpu", quantity::cores),
-            ("cpuMilli", quantity::milli_cores),
+            Spelling { name: "cpu", read: quantity::cores },
+            Spelling { name: "cpuMilli", read: quantity::milli_cores },
             found,
         );
         let limit = Limit { cpu, ram, disk, disk_rate };

@@ -189,7 +189,7 @@ impl Follower {
             Input::Resumed if self.copy.is_some() => self.open(now),
             Input::Resumed => self.close(now),
             Input::Record { index, term, operation } => {
-                return self.record(now, (index, term), operation);
+                return self.record(now, index, term, operation);
             }
             Input::Unreadable => {
                 self.copy = None;
@@ -239,7 +239,8 @@ impl Follower {
     fn record(
         &mut self,
         now: Time,
-        (index, term): (LogIndex, Term),
+        index: LogIndex,
+        term: Term,
         operation: Option<(Time, Op)>,
     ) -> Result<(), OutOfOrder> {
         let (Stream::Open, Some(copy)) = (&self.stream, &mut self.copy) else { return Ok(()) };

@@ -37,6 +37,15 @@ pub struct Estimate {
     ram_level: u64,
 }
 
+/// How an estimate follows the samples.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning {
+    /// How much of the limit is reclaimed.
+    pub setting: Reclamation,
+    /// How fast reservations rise and fall.
+    pub pace: Pace,
+}
+
 /// What a step is computed from, beside the sample.
 #[derive(Clone, Copy)]
 struct Step {
@@ -72,12 +81,13 @@ impl Estimate {
     /// The reason for which the sample was rejected. The step was made as without it.
     pub fn step(
         &mut self,
-        (setting, pace): (Reclamation, Pace),
+        tuning: Tuning,
         limit: &Resources,
         started: Option<Time>,
         sample: Option<&Sample>,
         now: Time,
     ) -> Result<(), Rejection> {
+        let Tuning { setting, pace } = tuning;
         // A time of the newest sample that cannot be must not make all later ones out of order.
         self.newest = self.newest.min(now + SKEW_MAX);
         let taken = self.take(started, sample, now);

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use model::{InstanceId, Permille, Reclamation, Resources, Time};
 
 use crate::batch::{self, Batch, Change};
-use crate::estimate::Estimate;
+use crate::estimate::{Estimate, Tuning};
 use crate::sample::{Rejected, Sample};
 use crate::setting::{Margin, Pace};
 
@@ -86,6 +86,7 @@ impl Estimator {
         self.advanced.clear();
         let change_min =
             Margin::of(setting).map_or(Permille::default(), |margin| margin.change_min);
+        let tuning = Tuning { setting, pace: self.pace };
         let (mut near, mut silent, mut ordered) = (0, 0, true);
         for task in tasks {
             let instance = task.instance;
@@ -96,9 +97,7 @@ impl Estimator {
                 None => Estimate::new(&task.reservation, task.newest_sample, now),
             };
             let (limit, sample) = (&task.limit, task.sample.as_ref());
-            if let Err(reason) =
-                estimate.step((setting, self.pace), limit, task.started, sample, now)
-            {
+            if let Err(reason) = estimate.step(tuning, limit, task.started, sample, now) {
                 self.rejected.add(reason);
             }
             silent += usize::from(task.started.is_some() && estimate.is_silent(now, self.pace));

@@ -21,7 +21,7 @@ mod batch;
 mod estimator;
 
 pub use batch::Change;
-pub use estimate::{Estimate, STEP_MAX};
+pub use estimate::{Estimate, STEP_MAX, Tuning};
 pub use estimator::{Estimator, Round, Task};
 pub use sample::{CPU_MAX, RAM_MAX, Rejected, Rejection, SILENT_AFTER, SKEW_MAX, Sample};
 pub use setting::{Margin, Pace, SILENCE_RISE};

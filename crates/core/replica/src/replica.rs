@@ -213,7 +213,7 @@ impl<C: Codec> Replica<C> {
     /// The applied records after one; `None` if some are no longer in memory, or it is not applied yet.
     #[must_use]
     pub fn records_after(&self, index: LogIndex, term: Term) -> Option<Vec<LogEntry>> {
-        self.node.store().between((index, term), self.cell.index())
+        self.node.store().between(index, term, self.cell.index())
     }
 
     /// When the names of that state changed.

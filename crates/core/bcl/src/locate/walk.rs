@@ -66,8 +66,8 @@ impl<'t, 'n> Walk<'t, 'n> {
                     answer => answer,
                 }
             }
-            (ExprKind::Binary(left, BinaryOp::Add, right), want) => {
-                self.sum(left, right, scope, (want, below), depth).or_around(around())
+            (ExprKind::Binary(left, BinaryOp::Add, right), _) => {
+                self.sum(left, right, scope, wants, depth).or_around(around())
             }
             (ExprKind::Array(elements), Want::Element(position, _)) => {
                 match elements.get(*position) {
@@ -221,9 +221,10 @@ impl<'t, 'n> Walk<'t, 'n> {
         left: &'n Expr<'n, 'n>,
         right: &'n Expr<'n, 'n>,
         scope: &Scope<'n>,
-        (want, below): (&Want<'_>, &[Want<'_>]),
+        wants: &[Want<'_>],
         depth: u32,
     ) -> Answer {
+        let Some((want, below)) = wants.split_first() else { return Answer::Unknown(None) };
         let with = |want: Want<'_>, side| {
             let mut wants = vec![want];
             wants.extend(below.iter().cloned());
