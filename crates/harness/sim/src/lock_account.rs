@@ -59,7 +59,8 @@ impl LockAccount {
     /// With what must not be.
     pub(crate) fn answered(
         &mut self,
-        (since, now): (Time, Time),
+        since: Time,
+        now: Time,
         mutation: &Mutation,
         reply: &Reply,
     ) -> Result<(), String> {

@@ -165,8 +165,8 @@ impl Executor {
                 let this = self.clone();
                 tokio::spawn(async move {
                     let (checks, files) = (&this.checks, &this.files);
-                    let of = (instance, &user);
-                    let answer = checks.run(files, of, probe, timeout.to_std()).await;
+                    let timeout = timeout.to_std();
+                    let answer = checks.run(files, instance, &user, probe, timeout).await;
                     this.tell(Input::Checked(instance, answer)).await;
                 });
             }

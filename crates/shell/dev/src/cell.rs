@@ -123,7 +123,7 @@ impl DevCell {
         let addresses: Vec<_> = masters.iter().map(|master| master.address.clone()).collect();
         let addresses =
             [addresses, spare.iter().map(|spare| spare.address.clone()).collect()].concat();
-        let tls = replicas::certify(&directory, (&name, &user, &machines), &masters)?;
+        let tls = replicas::certify(&directory, &name, &user, &machines, &masters)?;
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
         let flags = |flags: &[(&str, String)]| {
             flags.iter().flat_map(|(flag, value)| [format!("--{flag}"), value.clone()]).collect()

@@ -138,7 +138,9 @@ fn there(directory: &Path) -> anyhow::Result<BTreeSet<ReplicaId>> {
 /// authority's directory.
 pub(super) fn certify(
     directory: &Path,
-    (name, user, machines): (&CellName, &UserName, &[Machine]),
+    name: &CellName,
+    user: &UserName,
+    machines: &[Machine],
     masters: &[Replica],
 ) -> anyhow::Result<PathBuf> {
     let first = masters.first().context("a master has at least one replica")?;

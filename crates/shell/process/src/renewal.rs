@@ -117,7 +117,7 @@ pub struct Renewed {
 
 impl Renewed {
     /// Renews the certificate in `directory` whose file names begin with `stem`.
-    pub fn new(credentials: &Rotating, (directory, stem): (&Path, &str), masters: Masters) -> Self {
+    pub fn new(credentials: &Rotating, directory: &Path, stem: &str, masters: Masters) -> Self {
         let (credentials, stem) = (credentials.clone(), stem.to_owned());
         let directory = directory.to_owned();
         Self { credentials, directory, stem, masters, old: None, recorded: Vec::new() }
@@ -342,7 +342,7 @@ mod tests {
         joining::keep_masters(directory, vec!["m1:1".to_owned()]).expect("there is room");
         let credentials = Rotating::new(old.clone()).expect("credentials");
         let masters = Masters::new(vec!["m1:1".to_owned()]);
-        let mut renewed = Renewed::new(&credentials, (directory, "borglet"), masters);
+        let mut renewed = Renewed::new(&credentials, directory, "borglet", masters);
         credentials.replace(issue()).expect("it is a renewal");
         renewed.old = Some(SystemTime::now());
         assert!(renewed.masters.told(vec!["m2:1".to_owned()]));

@@ -41,10 +41,10 @@ fn run(options: &Options) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     process::block_on(&runtime, async {
         let credentials = Rotating::new(Credentials::read(&options.credentials, &options.stem)?)?;
-        let files = (&*options.credentials, &*options.stem);
         let kept = joining::masters(&options.credentials)?;
         let masters = Masters::new([&options.masters[..], &kept].concat());
-        let renewed = Renewed::new(&credentials, files, masters.clone());
+        let renewed =
+            Renewed::new(&credentials, &options.credentials, &options.stem, masters.clone());
         let mut renewed = std::pin::pin!(renewed.run());
         let expect = Expect::Role(Role::Master);
         let client = |master: &String| {

@@ -242,8 +242,8 @@ impl<C: Codec> World<C> {
         client.sequence += 1;
         if let Ok(reply) = &answer {
             self.invariants.promises.made(index, &client.user, &mutation, reply);
-            let when = (client.since, self.now);
-            if let Err(wrong) = self.invariants.locks.answered(when, &mutation, reply) {
+            let (since, locks) = (client.since, &mut self.invariants.locks);
+            if let Err(wrong) = locks.answered(since, self.now, &mutation, reply) {
                 self.invariants.violated(wrong);
             }
         }

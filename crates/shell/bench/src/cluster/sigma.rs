@@ -205,8 +205,8 @@ async fn measured(options: &Options) -> Result<Figures, Failure> {
     let mut connection = masters.connect()?;
     let leader = masters.form(&mut connection).await?;
     let disk = Disk::measure(&masters)?;
-    let size = (options.machines, options.tasks);
-    let mut large = Large::make(&masters, &mut connection, leader, size).await?;
+    let (machines, tasks) = (options.machines, options.tasks);
+    let mut large = Large::make(&masters, &mut connection, leader, machines, tasks).await?;
     let browsers = sign_in(&masters, leader, address).await?;
     let pages = Pages::of(options.machines, &large);
 

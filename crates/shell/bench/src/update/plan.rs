@@ -38,20 +38,34 @@ pub(super) struct Planned {
 
 const BOUND_MS: f64 = 100.0;
 
-type Change = fn(&mut JobSpec);
+/// A change of a job that is planned.
+struct PlannedChange {
+    name: &'static str,
+    edit: fn(&mut JobSpec),
+    /// What it does to every task that has room for it.
+    expected: ChangeKind,
+}
 
-/// The planned changes, and what each does to every task that has room for it.
-const CHANGES: [(&str, Change, ChangeKind); 3] = [
-    ("another command", |spec| spec.task.cmd.push("--more".to_owned()), ChangeKind::Restart),
-    (
-        "higher limits",
-        |spec| {
+/// The planned changes.
+const CHANGES: [PlannedChange; 3] = [
+    PlannedChange {
+        name: "another command",
+        edit: |spec| spec.task.cmd.push("--more".to_owned()),
+        expected: ChangeKind::Restart,
+    },
+    PlannedChange {
+        name: "higher limits",
+        edit: |spec| {
             spec.task.limit.cpu = MilliCores(spec.task.limit.cpu.0 + 1);
             spec.task.limit.ram = Bytes(spec.task.limit.ram.0 + (1 << 20));
         },
-        ChangeKind::InPlace,
-    ),
-    ("other machines", |spec| spec.task.constraints = vec![in_half("b")], ChangeKind::Move),
+        expected: ChangeKind::InPlace,
+    },
+    PlannedChange {
+        name: "other machines",
+        edit: |spec| spec.task.constraints = vec![in_half("b")],
+        expected: ChangeKind::Move,
+    },
 ];
 
 /// One plan, and the time of its parts.
@@ -66,15 +80,11 @@ struct Run {
 /// Plans each change so often.
 pub(super) fn measure(cell: &Cell, job: &Job, runs: u16) -> anyhow::Result<Vec<Planned>> {
     let changes = CHANGES.into_iter();
-    changes.map(|(name, change, kind)| planned(cell, job, (name, change, kind), runs)).collect()
+    changes.map(|change| planned(cell, job, change, runs)).collect()
 }
 
-fn planned(
-    cell: &Cell,
-    job: &Job,
-    (change, edit, expected): (&'static str, Change, ChangeKind),
-    runs: u16,
-) -> anyhow::Result<Planned> {
+fn planned(cell: &Cell, job: &Job, change: PlannedChange, runs: u16) -> anyhow::Result<Planned> {
+    let PlannedChange { name: change, edit, expected } = change;
     let mut spec = JobSpec::clone(&job.spec);
     edit(&mut spec);
     let spec = Arc::new(spec);

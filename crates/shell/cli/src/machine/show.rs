@@ -315,7 +315,8 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
     let rows = rows.into_iter().map(Vec::from).collect();
     let mut text = output::table(&["machine", &machine.name], rows);
     if !machine.attributes.is_empty() {
-        let rows = machine.attributes.iter().map(|attribute| attribute_row(machine, attribute));
+        let rows =
+            machine.attributes.iter().map(|(name, value)| attribute_row(machine, name, value));
         let table = output::table(&["ATTRIBUTE", "VALUE", "SAID BY"], rows.collect());
         let _infallible = write!(text, "\n{table}");
     }
@@ -374,7 +375,7 @@ fn core(machine: &v1::MachineStatus) -> String {
     }
 }
 
-fn attribute_row(machine: &v1::MachineStatus, (name, value): (&String, &String)) -> Vec<String> {
+fn attribute_row(machine: &v1::MachineStatus, name: &str, value: &String) -> Vec<String> {
     let own = machine.report.as_ref().and_then(|report| report.attributes.get(name));
     let by = match (machine.operator_attributes.contains_key(name), own) {
         (false, _) => "the machine".to_owned(),

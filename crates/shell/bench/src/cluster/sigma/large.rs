@@ -61,7 +61,8 @@ impl Large {
         masters: &Masters,
         connection: &mut Connection,
         leader: ReplicaId,
-        (machines, tasks): (u32, u32),
+        machines: u32,
+        tasks: u32,
     ) -> Result<Self, Failure> {
         let (mut processes, mut addresses) = (Vec::new(), Vec::new());
         for first in (0..machines).step_by(BORGLETS_OF_A_PROCESS as usize) {
