@@ -68,7 +68,7 @@ pub(crate) struct History {
 
 /// What pages share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct PageCache {
     pub(crate) machines: Cached<v1::MachinesResponse>,
     pub(crate) machines_used: Cached<v1::UsageResponse>,
     pub(crate) jobs: Cached<v1::StatusResponse>,
@@ -97,7 +97,7 @@ pub(crate) struct Shared {
     pub(crate) whys: Cached<Vec<v1::WhyResponse>>,
 }
 
-impl Default for Shared {
+impl Default for PageCache {
     fn default() -> Self {
         Self {
             machines: Cached::new(ATTRIBUTES_AGE),
@@ -154,9 +154,9 @@ impl Rights {
 
 /// Asks for one user, about one page.
 #[derive(Clone)]
-pub(crate) struct Asker {
+pub(crate) struct PageClient {
     connection: Connection,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<PageCache>,
     pub(crate) address: Address,
     pub(crate) rights: Rights,
     /// What forms of the session contain.
@@ -166,11 +166,11 @@ pub(crate) struct Asker {
     pub(crate) now: Time,
 }
 
-impl Asker {
+impl PageClient {
     /// For a page.
     pub(crate) async fn new(
         mut connection: Connection,
-        shared: Arc<Shared>,
+        shared: Arc<PageCache>,
         address: Address,
         csrf: String,
     ) -> Result<Self, Problem> {

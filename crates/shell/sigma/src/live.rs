@@ -17,7 +17,7 @@ use tonic::Streaming;
 
 use crate::address::{Address, Query, TaskName};
 use crate::app::App;
-use crate::asker::Asker;
+use crate::asker::PageClient;
 use crate::page::{DIGITS, Part, digits};
 use crate::pages::{self, logs as log_page};
 use crate::problem::Problem;
@@ -79,7 +79,7 @@ async fn watch(
         .collect();
     let mut ticks = tokio::time::interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut asker: Option<Asker> = None;
+    let mut asker: Option<PageClient> = None;
     loop {
         tokio::select! {
             _ = ticks.tick() => {}

@@ -120,10 +120,10 @@ impl std::error::Error for NoSignIn {}
 
 /// The links and sessions of one Sigma. Clones share their state.
 #[derive(Clone, Debug)]
-pub struct Sessions(Arc<Shared>);
+pub struct Sessions(Arc<SessionStore>);
 
 #[derive(Debug)]
-struct Shared {
+struct SessionStore {
     /// `https://HOST:PORT`.
     origin: String,
     all: Mutex<All>,
@@ -140,7 +140,7 @@ impl Sessions {
     /// For a Sigma that browsers reach at `origin`, `https://HOST:PORT`.
     #[must_use]
     pub fn new(origin: String) -> Self {
-        Self(Arc::new(Shared { origin, all: Mutex::default() }))
+        Self(Arc::new(SessionStore { origin, all: Mutex::default() }))
     }
 
     /// Where browsers reach it.

@@ -101,10 +101,10 @@ fn row(of: Of, by: By, amounts: &[Amount], whole: i64, capacity: i64) -> Markup 
     }
     let label = |part: &Amount| format!("{} {}", part.name, of.show(Some(part.amount)));
     let labels: Vec<String> = amounts.iter().map(label).collect();
-    let parts: Vec<chart::Part<'_>> = amounts
+    let parts: Vec<chart::BarPart<'_>> = amounts
         .iter()
         .zip(&labels)
-        .map(|(part, label)| chart::Part { class: part.class, value: part.amount as f64, label })
+        .map(|(part, label)| chart::BarPart { class: part.class, value: part.amount as f64, label })
         .collect();
     let text = of.show(Some(capacity));
     let there = format!("capacity {text}");

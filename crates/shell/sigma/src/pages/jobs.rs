@@ -8,7 +8,7 @@ use proto::{v1, word};
 
 use super::{Page, Part, quoted};
 use crate::address::{Place, Query};
-use crate::asker::Asker;
+use crate::asker::PageClient;
 use crate::problem::Problem;
 use crate::show;
 
@@ -25,7 +25,7 @@ struct Row<'a> {
     used: Option<&'a v1::JobUsage>,
 }
 
-pub(super) async fn page(asker: &mut Asker, query: &Query) -> Result<Page, Problem> {
+pub(super) async fn page(asker: &mut PageClient, query: &Query) -> Result<Page, Problem> {
     let jobs = asker.jobs().await?;
     let used = match asker.at {
         None => Some(asker.jobs_used().await?),
@@ -101,7 +101,7 @@ pub(super) async fn page(asker: &mut Asker, query: &Query) -> Result<Page, Probl
     Ok(Page::live("Jobs", heading, command, vec![Part::new("jobs", list)]))
 }
 
-fn filter(asker: &Asker, query: &Query) -> Markup {
+fn filter(asker: &PageClient, query: &Query) -> Markup {
     let choice = |name: &str, label: &str, first: &str, words: &[&str]| {
         html! {
             label { (label)
@@ -150,7 +150,7 @@ pub(super) fn band(priority: Option<u32>) -> String {
     priority.map_or_else(String::new, |priority| priority.band().to_string())
 }
 
-fn table(asker: &Asker, rows: &[Row<'_>]) -> Markup {
+fn table(asker: &PageClient, rows: &[Row<'_>]) -> Markup {
     html! {
         div class="scroll" { table {
             thead { tr {

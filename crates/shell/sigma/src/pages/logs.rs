@@ -13,7 +13,7 @@ use proto::v1::moment::At;
 
 use super::{Page, Part, job as job_page, quoted, task};
 use crate::address::{Place, Query, TaskName};
-use crate::asker::Asker;
+use crate::asker::PageClient;
 use crate::problem::Problem;
 use crate::show;
 
@@ -268,7 +268,7 @@ impl Last {
 }
 
 pub(super) async fn page(
-    asker: &mut Asker,
+    asker: &mut PageClient,
     subject: TaskName<'_>,
     query: &Query,
 ) -> Result<Page, Problem> {
@@ -298,7 +298,11 @@ pub(super) async fn page(
 }
 
 /// Reads until everything is there that has been written so far, and why it ended early.
-async fn read(asker: &mut Asker, request: v1::LogsRequest, most: usize) -> (Last, Option<Problem>) {
+async fn read(
+    asker: &mut PageClient,
+    request: v1::LogsRequest,
+    most: usize,
+) -> (Last, Option<Problem>) {
     let mut last = Last::default();
     let mut lines = Lines::default();
     let until = tokio::time::Instant::now() + PATIENCE;
@@ -340,7 +344,7 @@ fn command(task: TaskName<'_>, query: &Query, until: Option<u64>, most: usize) -
     command
 }
 
-fn heading(asker: &Asker, task: TaskName<'_>, query: &Query) -> Markup {
+fn heading(asker: &PageClient, task: TaskName<'_>, query: &Query) -> Markup {
     let TaskName { user, job, index } = task;
     let here = asker.to_task(user, job, index);
     let may_run = asker.at.is_none() && asker.rights.may_run_in_tasks_of(user);
@@ -378,7 +382,7 @@ fn own_page(task: TaskName<'_>) -> Place {
 
 /// The lines, and what can be done with them.
 fn shown(
-    asker: &Asker,
+    asker: &PageClient,
     task: TaskName<'_>,
     asked: &Query,
     last: &Last,
@@ -416,7 +420,7 @@ fn shown(
     }
 }
 
-fn nothing(asker: &Asker, task: TaskName<'_>, asked: &Query) -> Markup {
+fn nothing(asker: &PageClient, task: TaskName<'_>, asked: &Query) -> Markup {
     let what = match (asked.get("grep"), asked.get("previous")) {
         ("", _) if asker.at.is_some() => {
             "The life that runs now had written nothing by then; the one before may have."

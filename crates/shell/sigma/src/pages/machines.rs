@@ -9,7 +9,7 @@ use proto::{v1, word};
 
 use super::{Page, Part, quoted};
 use crate::address::{Place, Query};
-use crate::asker::Asker;
+use crate::asker::PageClient;
 use crate::fleet::{By, Fleet, Machine, Of};
 use crate::problem::Problem;
 use crate::show;
@@ -32,7 +32,7 @@ const STATES: [&str; 10] = [
 /// By what machines are sorted, beside their names: the most first.
 const SORTS: [&str; 5] = ["tasks", "CPU used", "RAM used", "CPU limits", "RAM limits"];
 
-pub(super) async fn page(asker: &mut Asker, query: &Query) -> Result<Page, Problem> {
+pub(super) async fn page(asker: &mut PageClient, query: &Query) -> Result<Page, Problem> {
     let fleet = asker.fleet().await?;
     let labels = match query.get("labels") {
         "" => LabelQuery::default(),
@@ -75,7 +75,7 @@ pub(super) async fn page(asker: &mut Asker, query: &Query) -> Result<Page, Probl
     ))
 }
 
-fn filter(asker: &Asker, query: &Query) -> Markup {
+fn filter(asker: &PageClient, query: &Query) -> Markup {
     let choice = |name: &str, label: &str, first: &str, words: &[&str]| {
         html! {
             label { (label)
@@ -136,7 +136,7 @@ fn is(machine: &Machine<'_>, state: &str) -> bool {
     }
 }
 
-fn table(asker: &Asker, rows: &[Machine<'_>]) -> Markup {
+fn table(asker: &PageClient, rows: &[Machine<'_>]) -> Markup {
     html! {
         div class="scroll" { table {
             thead { tr {
@@ -173,7 +173,7 @@ fn table(asker: &Asker, rows: &[Machine<'_>]) -> Markup {
 }
 
 /// An attribute, as a link to all machines that have the same.
-fn attribute(asker: &Asker, machine: &Machine<'_>, name: &str) -> Markup {
+fn attribute(asker: &PageClient, machine: &Machine<'_>, name: &str) -> Markup {
     let Some(value) = machine.status.attributes.get(name) else { return html! {} };
     let query = Query::default().with("labels", &format!("{name}={value}"));
     show::link(&asker.to(Place::Machines(query)), value)
@@ -197,7 +197,7 @@ pub(super) fn state(
 }
 
 /// Why it is in its state, or since when.
-fn reason(asker: &Asker, machine: &Machine<'_>) -> Markup {
+fn reason(asker: &PageClient, machine: &Machine<'_>) -> Markup {
     let status = machine.status;
     // What is used is newer than the list, and the list says since when.
     let silent = status.silent_since > 0 && machine.state() == status.state();
@@ -217,10 +217,12 @@ fn bar(machine: &Machine<'_>, of: Of) -> Markup {
     let mut markers = Vec::new();
     let mut parts = Vec::new();
     match value(used) {
-        Some(value) => parts.push(chart::Part { class: "series-usage", value, label: &labels[2] }),
+        Some(value) => {
+            parts.push(chart::BarPart { class: "series-usage", value, label: &labels[2] })
+        }
         None => {
             let value = value(limit).unwrap_or_default();
-            parts.push(chart::Part { class: "series-limit", value, label: &labels[0] });
+            parts.push(chart::BarPart { class: "series-limit", value, label: &labels[0] });
         }
     }
     if let Some(value) = value(reserved) {

@@ -23,13 +23,13 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 
 use crate::address::{Address, Place, Query, TaskName};
 use crate::app::App;
-use crate::asker::Asker;
+use crate::asker::PageClient;
 pub(crate) use crate::page::{Page, Part};
 use crate::problem::Problem;
 use crate::session::Session;
 
 /// The page at the address of the asker.
-pub(crate) async fn page(asker: &mut Asker) -> Result<Page, Problem> {
+pub(crate) async fn page(asker: &mut PageClient) -> Result<Page, Problem> {
     // Each boxed by itself: a function needs stack for all that it may hold, used or not.
     match asker.address.place.clone() {
         Place::Cell(query) => Box::pin(cell::page(asker, &query)).await,
@@ -60,7 +60,7 @@ pub(crate) async fn page(asker: &mut Asker) -> Result<Page, Problem> {
 }
 
 /// Adds ` --at MOMENT` to a command on a page of the past.
-pub(crate) fn at(asker: &Asker, command: String) -> String {
+pub(crate) fn at(asker: &PageClient, command: String) -> String {
     match &asker.address.at {
         Some(at) => format!("{command} --at {}", quoted(at)),
         None => command,
@@ -97,7 +97,7 @@ pub(crate) async fn search(
     }
 }
 
-async fn find(asker: &mut Asker, text: &str) -> Result<Place, Problem> {
+async fn find(asker: &mut PageClient, text: &str) -> Result<Place, Problem> {
     let of = |text: &str| text.to_owned();
     let jobs = asker.jobs().await?;
     let is_job = |user: &str, job: &str| {

@@ -16,7 +16,7 @@ use proto::v1::usage_request::{Of, Tasks};
 use super::{Page, Part, events, job as job_page};
 use crate::action::{Action, button};
 use crate::address::{Place, Query, TaskName};
-use crate::asker::{Asker, History};
+use crate::asker::{History, PageClient};
 use crate::problem::Problem;
 use crate::show;
 
@@ -27,7 +27,7 @@ const EVENTS_SHOWN: usize = 30;
 const CHART_MICROS: u64 = 6 * 3_600_000_000;
 const CHART_MICROS_MIN: u64 = 15 * 60_000_000;
 
-pub(super) async fn page(asker: &mut Asker, subject: TaskName<'_>) -> Result<Page, Problem> {
+pub(super) async fn page(asker: &mut PageClient, subject: TaskName<'_>) -> Result<Page, Problem> {
     let TaskName { user, job, index } = subject;
     let (_, status) = asker.job(user, job).await?;
     let task = find(&status, job, index)?.clone();
@@ -91,7 +91,7 @@ fn is_alive(task: &v1::TaskStatus) -> bool {
 }
 
 fn heading(
-    asker: &Asker,
+    asker: &PageClient,
     subject: TaskName<'_>,
     status: &v1::JobStatus,
     task: &v1::TaskStatus,
@@ -123,7 +123,7 @@ fn heading(
 }
 
 fn summary(
-    asker: &Asker,
+    asker: &PageClient,
     subject: TaskName<'_>,
     status: &v1::JobStatus,
     task: &v1::TaskStatus,
@@ -218,7 +218,7 @@ fn listens(task: &v1::TaskStatus) -> Markup {
 }
 
 /// Its names in BNS and in DNS.
-fn names(asker: &Asker, subject: TaskName<'_>, task: &v1::TaskStatus) -> Markup {
+fn names(asker: &PageClient, subject: TaskName<'_>, task: &v1::TaskStatus) -> Markup {
     let TaskName { user, job, index } = subject;
     let of_user = asker.to(Place::NamesOf { user: user.to_owned() });
     html! {
@@ -231,7 +231,7 @@ fn names(asker: &Asker, subject: TaskName<'_>, task: &v1::TaskStatus) -> Markup 
 }
 
 /// A task as `user/job/index`, as a link.
-fn named(asker: &Asker, name: &str) -> Markup {
+fn named(asker: &PageClient, name: &str) -> Markup {
     let parts: Vec<_> = name.split('/').collect();
     match (parts.as_slice(), parts.last().and_then(|index| index.parse().ok())) {
         ([user, job, _], Some(index)) => show::link(&asker.to_task(user, job, index), name),
@@ -240,7 +240,7 @@ fn named(asker: &Asker, name: &str) -> Markup {
 }
 
 /// The tasks in an alloc.
-fn inside(asker: &Asker, task: &v1::TaskStatus) -> Markup {
+fn inside(asker: &PageClient, task: &v1::TaskStatus) -> Markup {
     let (limit, taken) = (task.limit.unwrap_or_default(), task.taken.unwrap_or_default());
     html! {
         h2 { "In this alloc" }
@@ -256,7 +256,7 @@ fn inside(asker: &Asker, task: &v1::TaskStatus) -> Markup {
 }
 
 /// What it uses, and has used lately.
-fn usage(asker: &Asker, used: Option<&v1::TaskUsage>) -> Markup {
+fn usage(asker: &PageClient, used: Option<&v1::TaskUsage>) -> Markup {
     if asker.at.is_some() {
         return html! {
             h2 { "Usage" }
@@ -482,7 +482,7 @@ fn why(detail: &str, machine: &str, used: &str) -> String {
     rest.trim_end_matches(", ").to_owned()
 }
 
-fn lives(asker: &Asker, history: Option<&History>, task: &v1::TaskStatus) -> Markup {
+fn lives(asker: &PageClient, history: Option<&History>, task: &v1::TaskStatus) -> Markup {
     let Some(History { events, .. }) = history else {
         return html! { h2 { "Incarnations" } (events::newest(asker, None, false)) };
     };
@@ -538,7 +538,7 @@ fn ran(life: &Life, is_now: bool, now: u64) -> String {
 }
 
 /// The newest events.
-fn recent(asker: &Asker, subject: TaskName<'_>, history: Option<&History>) -> Markup {
+fn recent(asker: &PageClient, subject: TaskName<'_>, history: Option<&History>) -> Markup {
     let TaskName { user, job, index } = subject;
     let newest =
         history.map(|history| &history.events[history.events.len().saturating_sub(EVENTS_SHOWN)..]);

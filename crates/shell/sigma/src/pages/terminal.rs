@@ -6,11 +6,11 @@ use proto::v1;
 
 use super::{Page, Part, job as job_page, task};
 use crate::address::TaskName;
-use crate::asker::Asker;
+use crate::asker::PageClient;
 use crate::problem::Problem;
 use crate::show;
 
-pub(super) async fn page(asker: &mut Asker, subject: TaskName<'_>) -> Result<Page, Problem> {
+pub(super) async fn page(asker: &mut PageClient, subject: TaskName<'_>) -> Result<Page, Problem> {
     let TaskName { user, job, index } = subject;
     let (_, status) = asker.job(user, job).await?;
     let state = task::find(&status, job, index)?.state();
@@ -43,7 +43,7 @@ fn not_allowed(user: &str, task: &str, owner: &str) -> String {
     )
 }
 
-fn heading(asker: &Asker, subject: TaskName<'_>) -> Markup {
+fn heading(asker: &PageClient, subject: TaskName<'_>) -> Markup {
     let TaskName { user, job, index } = subject;
     let here = asker.to_task(user, job, index);
     let may_read = asker.rights.may_change_jobs_of(user);
@@ -57,7 +57,7 @@ fn heading(asker: &Asker, subject: TaskName<'_>) -> Markup {
 }
 
 /// The form that opens a terminal, and its screen. A script shows both.
-fn terminal(asker: &Asker, subject: TaskName<'_>, state: v1::TaskState) -> Markup {
+fn terminal(asker: &PageClient, subject: TaskName<'_>, state: v1::TaskState) -> Markup {
     let TaskName { user, job, index } = subject;
     let name = subject.to_string();
     html! {

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use chart::{Bar, Marker, Part as Piece, Size, stack};
+use chart::{Bar, BarPart as Piece, Marker, Size, stack};
 use maud::{Markup, html};
 use model::{Capability, Dimension, Resources, Time};
 use proto::{v1, word};
 
 use super::{Page, Part, bands, jobs};
 use crate::address::{Place, Query};
-use crate::asker::Asker;
+use crate::asker::PageClient;
 use crate::problem::Problem;
 use crate::show;
 
@@ -21,15 +21,15 @@ const JOBS: usize = 50;
 const SOON: u64 = 7 * 86_400_000_000;
 
 /// All that is known of users.
-struct Known {
+struct UserFacts {
     users: std::sync::Arc<v1::UsersResponse>,
     quota: std::sync::Arc<v1::QuotaResponse>,
     capabilities: std::sync::Arc<v1::CapabilitiesResponse>,
     jobs: std::sync::Arc<v1::StatusResponse>,
 }
 
-impl Known {
-    async fn ask(asker: &mut Asker) -> Result<Self, Problem> {
+impl UserFacts {
+    async fn ask(asker: &mut PageClient) -> Result<Self, Problem> {
         let users = asker.users().await?;
         if asker.at.is_some() {
             // Ages and ends are as of then.
@@ -76,8 +76,8 @@ impl Known {
     }
 }
 
-pub(super) async fn page(asker: &mut Asker) -> Result<Page, Problem> {
-    let known = Known::ask(asker).await?;
+pub(super) async fn page(asker: &mut PageClient) -> Result<Page, Problem> {
+    let known = UserFacts::ask(asker).await?;
     let parts = vec![
         Part::new("users", people(asker, &known)),
         Part::new("quota", quotas(asker, &known.quota)),
@@ -92,8 +92,8 @@ pub(super) async fn page(asker: &mut Asker) -> Result<Page, Problem> {
     Ok(Page::live("Users", heading, super::at(asker, "bourg user list".to_owned()), parts))
 }
 
-pub(super) async fn user(asker: &mut Asker, name: &str) -> Result<Page, Problem> {
-    let known = Known::ask(asker).await?;
+pub(super) async fn user(asker: &mut PageClient, name: &str) -> Result<Page, Problem> {
+    let known = UserFacts::ask(asker).await?;
     let names = known.names();
     if !names.contains(name) && asker.rights.user != name {
         return Err(Problem::not_found(format!("there is no user {name}")));
@@ -117,7 +117,7 @@ pub(super) async fn user(asker: &mut Asker, name: &str) -> Result<Page, Problem>
     Ok(Page::live(name, heading, super::at(asker, command), parts))
 }
 
-fn people(asker: &Asker, known: &Known) -> Markup {
+fn people(asker: &PageClient, known: &UserFacts) -> Markup {
     let names = known.names();
     let own = asker.rights.user.as_str();
     let mut shown: Vec<&str> = names.iter().copied().collect();
@@ -173,7 +173,7 @@ fn state(user: Option<&v1::UserStatus>) -> Markup {
 }
 
 /// What a user may do beyond their own jobs, in a few words.
-fn may(known: &Known, name: &str) -> Markup {
+fn may(known: &UserFacts, name: &str) -> Markup {
     html! {
         @if known.is_administrator(name) {
             span class="label" { "administrator" }
@@ -186,13 +186,13 @@ fn may(known: &Known, name: &str) -> Markup {
 }
 
 /// When the last certificate ends, marked if that is soon.
-fn last_end(asker: &Asker, certificates: &[v1::UserCertificate]) -> Markup {
+fn last_end(asker: &PageClient, certificates: &[v1::UserCertificate]) -> Markup {
     let last = certificates.iter().map(|certificate| certificate.expires).max();
     ending(asker, last.unwrap_or_default())
 }
 
 /// A moment at which something ends, marked if that is soon; `-` for never.
-fn ending(asker: &Asker, at: u64) -> Markup {
+fn ending(asker: &PageClient, at: u64) -> Markup {
     let is_soon = at > 0 && at < asker.now.0.saturating_add(SOON);
     html! { span class=[is_soon.then_some("bad")] { (show::ago(at, asker.now)) } }
 }
@@ -295,7 +295,7 @@ fn metered(quota: &v1::QuotaResponse) -> Markup {
     }
 }
 
-fn quotas(asker: &Asker, quota: &v1::QuotaResponse) -> Markup {
+fn quotas(asker: &PageClient, quota: &v1::QuotaResponse) -> Markup {
     let own = asker.rights.user.as_str();
     let mut users: Vec<&v1::UserQuota> = quota.users.iter().collect();
     users.sort_by_key(|of| (of.user != own, &of.user, std::cmp::Reverse(of.band)));
@@ -382,7 +382,7 @@ fn cell_quota(quota: &v1::QuotaResponse) -> Markup {
     }
 }
 
-fn summary(asker: &Asker, known: &Known, name: &str) -> Markup {
+fn summary(asker: &PageClient, known: &UserFacts, name: &str) -> Markup {
     let user = known.user(name);
     let mut facts = vec![("State", state(user)), ("May", may(known, name))];
     if let Some(user) = user {
@@ -407,7 +407,7 @@ fn summary(asker: &Asker, known: &Known, name: &str) -> Markup {
     }
 }
 
-fn quota(asker: &Asker, known: &Known, name: &str) -> Markup {
+fn quota(asker: &PageClient, known: &UserFacts, name: &str) -> Markup {
     let bands: Vec<&v1::UserQuota> = known.quota(name).collect();
     let grants: Vec<&v1::Grant> =
         known.quota.grants.iter().filter(|grant| grant.user == name).take(ROWS).collect();
@@ -489,7 +489,7 @@ fn allows(capability: Capability) -> &'static str {
     }
 }
 
-fn rights(known: &Known, name: &str) -> Markup {
+fn rights(known: &UserFacts, name: &str) -> Markup {
     let held = known.capabilities(name);
     let administrator = known.is_administrator(name);
     let line = |name: &str| {
@@ -511,7 +511,7 @@ fn rights(known: &Known, name: &str) -> Markup {
     }
 }
 
-fn certificates(asker: &Asker, user: Option<&v1::UserStatus>) -> Markup {
+fn certificates(asker: &PageClient, user: Option<&v1::UserStatus>) -> Markup {
     let certificates = user.map_or(&[][..], |user| user.certificates.as_slice());
     let now = asker.now;
     html! {
@@ -552,7 +552,7 @@ fn validity(certificate: &v1::UserCertificate, now: Time) -> Markup {
     show::state(text, tone)
 }
 
-fn owned(asker: &Asker, known: &Known, name: &str) -> Markup {
+fn owned(asker: &PageClient, known: &UserFacts, name: &str) -> Markup {
     let mut jobs: Vec<&v1::JobStatus> = known.jobs(name).collect();
     jobs.sort_by_key(|job| {
         let counts = job.counts.unwrap_or_default();

@@ -8,7 +8,7 @@ use proto::v1;
 use proto::v1::usage_request::{self, Of as UsageOf, Tasks};
 use tokio::task::JoinSet;
 
-use crate::asker::{Asker, MachineUsed};
+use crate::asker::{MachineUsed, PageClient};
 use crate::fleet::{By, Of};
 use crate::pages::bands::{self, Amount, BANDS};
 use crate::pages::jobs;
@@ -29,7 +29,7 @@ fn parsed(name: &str) -> Option<Name<'_>> {
 }
 
 /// Such a name as a link; other names as they are.
-pub(super) fn named(asker: &Asker, name: &str) -> Markup {
+pub(super) fn named(asker: &PageClient, name: &str) -> Markup {
     match parsed(name) {
         Some((user, job, index)) => show::link(&asker.to_task(user, job, index), name),
         None => html! { (name) },
@@ -79,7 +79,7 @@ fn rows(machine: &v1::MachineStatus) -> Vec<Row<'_>> {
 
 /// What a machine and its tasks use; none if no replica says it.
 pub(super) async fn used(
-    asker: &mut Asker,
+    asker: &mut PageClient,
     machine: &v1::MachineStatus,
 ) -> Result<Option<Arc<MachineUsed>>, Problem> {
     let mut jobs: BTreeMap<(String, String), Vec<v1::IndexRange>> = BTreeMap::new();
@@ -100,7 +100,7 @@ pub(super) async fn used(
 }
 
 async fn all(
-    mut asker: Asker,
+    mut asker: PageClient,
     machine: String,
     jobs: BTreeMap<(String, String), Vec<v1::IndexRange>>,
 ) -> Result<MachineUsed, Problem> {
@@ -181,7 +181,7 @@ fn amounts(rows: &[Row<'_>], used: Option<&MachineUsed>, of: Of, by: By) -> Vec<
 
 /// The capacity against the tasks.
 pub(super) fn resources(
-    asker: &Asker,
+    asker: &PageClient,
     machine: &v1::MachineStatus,
     used: Option<&MachineUsed>,
 ) -> Markup {
@@ -214,7 +214,7 @@ pub(super) fn resources(
 
 /// All tasks and allocs.
 pub(super) fn table(
-    asker: &Asker,
+    asker: &PageClient,
     machine: &v1::MachineStatus,
     used: Option<&MachineUsed>,
 ) -> Markup {
@@ -243,7 +243,7 @@ pub(super) fn table(
     }
 }
 
-fn task_row(asker: &Asker, row: &Row<'_>, used: Option<&MachineUsed>) -> Markup {
+fn task_row(asker: &PageClient, row: &Row<'_>, used: Option<&MachineUsed>) -> Markup {
     let href = parsed(&row.name).map(|(user, job, index)| asker.to_task(user, job, index));
     let below = |part: &str| href.as_ref().map(|href| crate::pages::job::path(href, part));
     let now = of_task(used, &row.name);
