@@ -19,14 +19,14 @@ use replica::{Bootstrap, Input, LogEntry, Output, Recovered, Replica, Settings, 
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::batcher::Batcher;
-use self::leadership::Standing;
+use self::leadership::LeadershipHistory;
 use crate::admission::Admission;
 use crate::disk::checkpointer::Checkpoints;
 use crate::disk::events::Recorder;
 use crate::disk::log::{Task, ToLog};
 use crate::handle::Core;
 use crate::identity::Dismissed;
-use crate::message::{Answered, Asker, Following, Message, Written};
+use crate::message::{Answered, Following, Message, PendingCall, Written};
 use crate::metrics::Metrics;
 use crate::records::CountedRecords;
 use crate::request::Request;
@@ -69,7 +69,7 @@ struct Thread {
     peers: peers::Handle,
     checkpoints: Checkpoints,
     recorder: Recorder,
-    waiting: HashMap<Ticket, Asker>,
+    waiting: HashMap<Ticket, PendingCall>,
     reading: HashMap<Ticket, oneshot::Sender<()>>,
     /// Reads that the next view can serve.
     readable: Vec<Ticket>,
@@ -83,7 +83,7 @@ struct Thread {
     leader: Option<ReplicaId>,
     term: Term,
     leads: Option<Term>,
-    standing: Standing,
+    standing: LeadershipHistory,
     caught_up: bool,
     origin: Origin,
     violations: u64,
@@ -135,7 +135,7 @@ pub(crate) fn start(parts: Components) -> anyhow::Result<Core> {
         leader: None,
         term: Term(0),
         leads: None,
-        standing: Standing::default(),
+        standing: LeadershipHistory::default(),
         caught_up: false,
         origin,
         violations: 0,
@@ -379,7 +379,7 @@ impl Thread {
             self.batcher.answered(ticket);
             // Dropping a rejected read's channel reports the rejection.
             self.reading.remove(&ticket);
-            if let Some(Asker { answer, counted, since, .. }) = self.waiting.remove(&ticket) {
+            if let Some(PendingCall { answer, counted, since, .. }) = self.waiting.remove(&ticket) {
                 drop(counted);
                 if answered.is_ok() {
                     self.metrics.core.commit.add(since.elapsed());

@@ -76,12 +76,12 @@ struct Inner {
     beside: BTreeMap<ReplicaId, mpsc::Sender<Message>>,
     /// This replica's address.
     own: watch::Sender<Arc<str>>,
-    known: Mutex<Known>,
+    known: Mutex<PeerTable>,
 }
 
 /// The addresses of the other replicas, by source.
 #[derive(Default)]
-struct Known {
+struct PeerTable {
     /// From the cell.
     recorded: BTreeMap<ReplicaId, Arc<str>>,
     /// From the replicas themselves, until the cell has them.
@@ -206,11 +206,11 @@ impl Handle {
     }
 
     /// Starts and stops streams according to the known replicas and addresses.
-    fn meet(&self, known: &mut Known) {
+    fn meet(&self, known: &mut PeerTable) {
         if !self.0.beside.is_empty() {
             return;
         }
-        let Known { recorded, said, peers } = known;
+        let PeerTable { recorded, said, peers } = known;
         let hinted = self.0.hints.keys().filter(|_| recorded.is_empty());
         let ids: BTreeSet<_> = recorded.keys().chain(said.keys()).chain(hinted).copied().collect();
         peers.retain(|id, _| ids.contains(id));
@@ -397,7 +397,7 @@ impl Handle {
         self.known().peers.get(&id).and_then(Peer::address).ok_or_else(|| nowhere(id))
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+    fn known(&self) -> std::sync::MutexGuard<'_, PeerTable> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

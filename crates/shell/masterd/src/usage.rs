@@ -46,7 +46,7 @@ struct All {
 #[derive(Debug)]
 struct OfMachine {
     heard: Instant,
-    known: Known,
+    known: UsageCursor,
     machine: Option<UsageSample>,
     system: Option<UsageSample>,
     /// Boxed: half of a map's room may be empty.
@@ -76,7 +76,7 @@ impl Kept {
 
 /// What is known of a machine already.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct UsageCursor {
     /// The cursor of its last window.
     pub(crate) cursor: u64,
     /// The time of its newest samples.
@@ -152,7 +152,7 @@ impl Default for UsageMemory {
 
 impl UsageMemory {
     /// What is known of a machine already.
-    pub(crate) fn known(&self, machine: MachineId) -> Known {
+    pub(crate) fn known(&self, machine: MachineId) -> UsageCursor {
         self.lock().machines.get(&machine).map(|of_it| of_it.known).unwrap_or_default()
     }
 

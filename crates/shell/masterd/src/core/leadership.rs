@@ -18,13 +18,13 @@ const SAY_EVERY: Duration = Duration::from_secs(30);
 
 /// When this replica first and last knew a leader.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct LeadershipHistory {
     first_led: Option<Instant>,
     last_led: Option<Instant>,
     said: Option<Instant>,
 }
 
-impl Standing {
+impl LeadershipHistory {
     /// The leader has changed.
     pub(super) fn led_by(&mut self, now: Instant, leader: Option<ReplicaId>, term: Term) {
         match leader {
@@ -110,7 +110,7 @@ mod tests {
             (Some(1), Some(50), 61, false),
             (Some(1), Some(2), 8, false),
         ] {
-            let mut standing = Standing::default();
+            let mut standing = LeadershipHistory::default();
             if let Some(led) = led {
                 standing.led_by(at(led), leader, Term(1));
             }

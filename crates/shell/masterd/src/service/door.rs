@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use tokio_stream::Stream;
 use tonic::{Code, Response, Status};
 
-use crate::admission::{Asked, Counted};
+use crate::admission::{Counted, RequestClass};
 use crate::bounds;
 use crate::caller::Caller;
 use crate::caller::tasks::Denied;
@@ -421,7 +421,7 @@ impl Door {
 
     /// The same for a scheduler's proposals, before it is known where they are decided.
     pub(super) fn count_proposals(&self, bytes: usize) -> Result<Arc<Counted>, Status> {
-        let counted = self.core.count_as(Asked::Change, None, bytes.max(SMALL_BYTES));
+        let counted = self.core.count_as(RequestClass::Change, None, bytes.max(SMALL_BYTES));
         counted.map_err(|not_taken| self.not_taken(not_taken))
     }
 

@@ -291,7 +291,7 @@ impl Sending {
         loop {
             let wanted = most.saturating_sub(found.len());
             let read = self.read(move |reading| reading.older(below, wanted)).await?;
-            let Some(Part { number, mut items, next, is_empty }) = read else { break };
+            let Some(EventPartition { number, mut items, next, is_empty }) = read else { break };
             // Events are stored a little later than their operations are applied: where there are none yet,
             // the end is before that.
             match is_empty {
@@ -445,7 +445,7 @@ impl Reading {
 
     /// The newest part of the events, or the next older one that may have wanted events, with the newest of
     /// those, at most so many. `None` if there is no such part.
-    fn older(&mut self, below: Option<u64>, most: usize) -> Result<Option<Part>, Status> {
+    fn older(&mut self, below: Option<u64>, most: usize) -> Result<Option<EventPartition>, Status> {
         let oldest = self.oldest()?;
         let number = match below {
             None => Some(digests::part_of(self.newest()).max(digests::part_of(oldest.index))),
@@ -474,7 +474,7 @@ impl Reading {
             }
             if is_last || is_whole {
                 let is_empty = at == begin.max(oldest);
-                return Ok(Some(Part { number, items, next: at, is_empty }));
+                return Ok(Some(EventPartition { number, items, next: at, is_empty }));
             }
         }
     }
@@ -524,7 +524,7 @@ impl Reading {
 }
 
 /// The wanted events of a part of all events.
-struct Part {
+struct EventPartition {
     number: u64,
     items: VecDeque<Item>,
     /// Behind what was read.
