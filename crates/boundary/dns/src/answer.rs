@@ -9,7 +9,7 @@ use hickory_proto::rr::{DNSClass, RData, RecordType};
 use model::{PortName, Random};
 
 use crate::names::{Answer, Endpoint, Lookup, Names};
-use crate::question::{Part, Question, Target};
+use crate::question::{NamePart, Question, Target};
 use crate::reply::{Draft, Record, Via};
 use crate::request::Request;
 use crate::zone::Zone;
@@ -148,7 +148,7 @@ fn draft(
         return Drafted::Reply(zone.no_such_name(), stale);
     };
     let draft = match part {
-        Part::Port(port) => {
+        NamePart::Port(port) => {
             if endpoints.iter().any(|endpoint| port_of(endpoint, &port).is_some()) {
                 zone.records(kind, |kind| match kind {
                     RecordType::SRV => zone.ports(&question, &endpoints, &port, random),
@@ -158,8 +158,8 @@ fn draft(
                 zone.no_such_name()
             }
         }
-        Part::Tcp => zone.records(kind, |_| Records::default()),
-        Part::Itself => zone.records(kind, |kind| {
+        NamePart::Tcp => zone.records(kind, |_| Records::default()),
+        NamePart::Itself => zone.records(kind, |kind| {
             let shown = shown(&question, &endpoints, random);
             // Tasks on one machine have one address, and a set of records has none twice (RFC 2181,
             // section 5).

@@ -70,14 +70,14 @@ pub struct Dialled {
 /// and call.
 #[derive(Clone)]
 pub struct Link {
-    shared: Arc<Shared>,
+    shared: Arc<LinkState>,
     accepts: Option<Arc<Accepts>>,
 }
 
 /// Whether a certificate with that serial number, the most significant byte first, is accepted.
 type Accepts = dyn Fn(&[u8]) -> bool + Send + Sync;
 
-struct Shared {
+struct LinkState {
     dial: Arc<dyn Dial>,
     current: Mutex<Current>,
 }
@@ -105,7 +105,7 @@ impl Link {
     /// A link to the server that `dial` reaches.
     #[must_use]
     pub fn new(dial: impl Dial) -> Self {
-        let shared = Shared { dial: Arc::new(dial), current: Mutex::new(Current::None) };
+        let shared = LinkState { dial: Arc::new(dial), current: Mutex::new(Current::None) };
         Self { shared: Arc::new(shared), accepts: None }
     }
 
@@ -203,7 +203,7 @@ impl Link {
 }
 
 /// Dials, tells what came of it, and keeps the connection up.
-async fn keep_up(dial: Arc<dyn Dial>, link: Weak<Shared>, tell: watch::Sender<Option<Outcome>>) {
+async fn keep_up(dial: Arc<dyn Dial>, link: Weak<LinkState>, tell: watch::Sender<Option<Outcome>>) {
     // In a box, so that a connection that stands has no room for it.
     let dialled = dial.dial().await;
     drop(dial);

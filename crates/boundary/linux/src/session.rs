@@ -401,7 +401,7 @@ fn watch(
 
 /// A process, by what a reused number would not have.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Known {
+struct ProcessStat {
     parent: i32,
     begun: u64,
     is_dead: bool,
@@ -447,7 +447,7 @@ fn kill_below(processes: &OwnedFd, reaper: i32) -> io::Result<()> {
     }
 }
 
-fn all_processes(processes: &OwnedFd) -> io::Result<HashMap<i32, Known>> {
+fn all_processes(processes: &OwnedFd) -> io::Result<HashMap<i32, ProcessStat>> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let mut directory = Dir::openat(processes, ".", flags, Mode::empty())?;
     let entries = directory.iter().filter_map(Result::ok);
@@ -455,7 +455,7 @@ fn all_processes(processes: &OwnedFd) -> io::Result<HashMap<i32, Known>> {
     Ok(pids.filter_map(|pid| Some((pid, process_of(processes.as_fd(), pid)?))).collect())
 }
 
-fn process_of(processes: BorrowedFd<'_>, pid: i32) -> Option<Known> {
+fn process_of(processes: BorrowedFd<'_>, pid: i32) -> Option<ProcessStat> {
     let path = format!("{pid}/stat");
     let file = openat(processes, path.as_str(), OFlag::O_CLOEXEC, Mode::empty()).ok()?;
     let mut text = Vec::new();
@@ -464,14 +464,14 @@ fn process_of(processes: BorrowedFd<'_>, pid: i32) -> Option<Known> {
 }
 
 /// Reads `/proc/PID/stat`. The name, in parentheses, may contain anything.
-fn known(stat: &str) -> Option<Known> {
+fn known(stat: &str) -> Option<ProcessStat> {
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut fields = rest.split(' ');
     let is_dead = matches!(fields.next()?, "Z" | "X" | "x");
     let parent = fields.next()?.parse().ok()?;
     // Field 22; the state is field 3.
     let begun = fields.nth(17)?.parse().ok()?;
-    Some(Known { parent, begun, is_dead })
+    Some(ProcessStat { parent, begun, is_dead })
 }
 
 #[cfg(test)]
@@ -482,7 +482,7 @@ mod tests {
     fn the_name_of_a_process_may_look_like_its_fields() {
         let rest = "S 7 8 9 0 -1 4 0 0 0 0 1 2 3 4 20 0 1 0 5021 100 200";
         let known = known(&format!("12 (a) Z 1 (b) {rest}")).expect("a process");
-        assert!(known == Known { parent: 7, begun: 5021, is_dead: false });
+        assert!(known == ProcessStat { parent: 7, begun: 5021, is_dead: false });
         assert!(super::known("12 (a").is_none());
     }
 }

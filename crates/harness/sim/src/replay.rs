@@ -32,7 +32,7 @@ const TOGETHER: usize = 50;
 /// The churn, as a load and as the behaviour of programs.
 #[derive(Clone)]
 pub struct Replay {
-    shared: Rc<Shared>,
+    shared: Rc<ReplayState>,
     /// How many of the jobs of time 0, and of the steps, are done.
     submitted: usize,
     stepped: usize,
@@ -40,7 +40,7 @@ pub struct Replay {
     admitted: BTreeSet<JobName>,
 }
 
-struct Shared {
+struct ReplayState {
     trace: Trace,
     share: PerMille,
     clients: BTreeMap<UserName, usize>,
@@ -69,7 +69,7 @@ impl Replay {
             jobs.insert(job.name.clone(), place);
         }
         let lived = RefCell::default();
-        let shared = Rc::new(Shared { trace, share, clients, users, jobs, lived });
+        let shared = Rc::new(ReplayState { trace, share, clients, users, jobs, lived });
         let (submitted, stepped, stopped) = (0, 0, false);
         Self { shared, submitted, stepped, stopped, admitted: BTreeSet::new() }
     }
@@ -137,7 +137,7 @@ impl Replay {
     }
 }
 
-impl Shared {
+impl ReplayState {
     fn job(&self, job: JobIn) -> Option<&Job> {
         match job {
             JobIn::Snapshot(place) => self.trace.snapshot.jobs.get(place),

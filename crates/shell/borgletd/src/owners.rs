@@ -10,11 +10,11 @@ use model::UserName;
 
 /// The users of the user ids and addresses that tasks have, or had last. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Owners(Arc<Known>);
+pub(crate) struct Owners(Arc<OwnerTable>);
 
 /// Bounded by the ids and addresses of this machine.
 #[derive(Debug, Default)]
-struct Known {
+struct OwnerTable {
     /// Makes numbers of names.
     numbers: RandomState,
     owners: Mutex<HashMap<Key, u64>>,

@@ -44,12 +44,12 @@ const QUEUE: usize = 65_536;
 /// A handle on the thread; it ends when the last one is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct UsageSampler {
-    shared: Arc<Shared>,
+    shared: Arc<UsageState>,
     to_thread: SyncSender<Event>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct UsageState {
     samples: Mutex<Samples>,
     spool: Mutex<Spool>,
 }
@@ -77,7 +77,7 @@ impl UsageSampler {
         to_driver: mpsc::Sender<Message>,
     ) -> anyhow::Result<Self> {
         let spool = Spool::open(&files.directory, wall_clock())?;
-        let shared = Arc::new(Shared { samples: Mutex::default(), spool: Mutex::new(spool) });
+        let shared = Arc::new(UsageState { samples: Mutex::default(), spool: Mutex::new(spool) });
         let (to_thread, events) = sync_channel(QUEUE);
         let mut thread = Thread::new(files, clock, Arc::clone(&shared), to_driver);
         for (instance, since) in running {
@@ -153,7 +153,7 @@ struct Tracked {
 struct Thread {
     files: Files,
     clock: Clock,
-    shared: Arc<Shared>,
+    shared: Arc<UsageState>,
     to_driver: mpsc::Sender<Message>,
     hierarchy: Option<Hierarchy>,
     recorder: Recorder,
@@ -171,7 +171,7 @@ impl Thread {
     fn new(
         files: Files,
         clock: Clock,
-        shared: Arc<Shared>,
+        shared: Arc<UsageState>,
         to_driver: mpsc::Sender<Message>,
     ) -> Self {
         let hierarchy = (files.isolation == Isolation::Jail).then(|| Hierarchy::detect().ok());

@@ -206,7 +206,7 @@ fn watch(cell: Target<'_>, args: &WatchArgs) -> Done {
     let query = query(args.address.as_ref(), args.labels.as_ref());
     let request = v1::WatchNamesRequest { query: Some(query), after: args.after };
     with_cell(cell, async |mut connection| {
-        let mut known = Known::default();
+        let mut known = ShownTasks::default();
         let open = async |client, request| watch_names(client, request, args.after).await;
         follow(&mut connection, request, true, open, |request, change| {
             if !change.more {
@@ -243,14 +243,14 @@ fn shown(user: &str, name: &str, task: &NamedTask) -> String {
 
 /// A task as it was shown last, by the user and name of its record.
 #[derive(Default)]
-struct Known {
+struct ShownTasks {
     /// Its incarnation, and its line.
     lines: BTreeMap<(String, String, NamedTask), (u32, String)>,
     /// The jobs of a complete list, until its last message.
     listed: Option<Vec<(String, String)>>,
 }
 
-impl Known {
+impl ShownTasks {
     fn show(&mut self, change: v1::NamesChange, args: &WatchArgs) -> Done {
         if args.output == Format::Json {
             let says = change.complete || !change.records.is_empty() || !change.gone.is_empty();
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn a_job_that_is_gone_has_no_lines() {
-        let mut known = Known::default();
+        let mut known = ShownTasks::default();
         let mut text = String::new();
         let task = |index| NamedTask { index, ..NamedTask::default() };
         let key = |index| ("ana".to_owned(), "web".to_owned(), task(index));

@@ -33,16 +33,16 @@ const MASTERS_MAX: usize = 32;
 
 /// The known addresses of the masters. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Masters(Arc<Shared>);
+pub struct Masters(Arc<MastersState>);
 
 #[derive(Debug)]
-struct Shared {
-    known: Mutex<Known>,
+struct MastersState {
+    known: Mutex<KnownAddresses>,
     changed: Notify,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownAddresses {
     /// From the flags at startup: tried last, and never dropped.
     given: Vec<String>,
     /// As reported by the masters.
@@ -52,8 +52,8 @@ struct Known {
 impl Masters {
     /// Starts with the addresses from the flags.
     pub fn new(given: Vec<String>) -> Self {
-        let known = Mutex::new(Known { given, told: Vec::new() });
-        Self(Arc::new(Shared { known, changed: Notify::new() }))
+        let known = Mutex::new(KnownAddresses { given, told: Vec::new() });
+        Self(Arc::new(MastersState { known, changed: Notify::new() }))
     }
 
     /// All addresses, without duplicates.
@@ -86,7 +86,7 @@ impl Masters {
         self.0.changed.notified().await;
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownAddresses> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

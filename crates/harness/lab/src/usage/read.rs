@@ -157,7 +157,7 @@ pub enum Problem {
 }
 
 /// A task, while its lines are read.
-struct Known {
+struct PartialTask {
     priority: Priority,
     started: Option<u64>,
     limit: Resources,
@@ -188,7 +188,7 @@ pub fn read(mut from: impl BufRead) -> Result<Table, ReadError> {
         None => None,
     };
     let shares = header.ok_or(error(1, Problem::NoHeader))? == 1;
-    let mut tasks: BTreeMap<String, Known> = BTreeMap::new();
+    let mut tasks: BTreeMap<String, PartialTask> = BTreeMap::new();
     let (mut line, mut first, mut last) = (1, u64::MAX, 0);
     loop {
         line += 1;
@@ -211,7 +211,7 @@ pub fn read(mut from: impl BufRead) -> Result<Table, ReadError> {
             None => {
                 let Line { priority, started, limit, start, end, window, .. } = parsed;
                 let windows = vec![(start, end, window)];
-                let known = Known { priority, started, limit, windows };
+                let known = PartialTask { priority, started, limit, windows };
                 tasks.insert(parsed.task.to_owned(), known);
             }
         }
@@ -223,8 +223,8 @@ pub fn read(mut from: impl BufRead) -> Result<Table, ReadError> {
 }
 
 /// The table of these tasks; `first` is the beginning of its first window.
-fn table(mut tasks: Vec<Known>, first: u64, windows: u64, length: Span) -> Table {
-    tasks.sort_by_key(Known::begins);
+fn table(mut tasks: Vec<PartialTask>, first: u64, windows: u64, length: Span) -> Table {
+    tasks.sort_by_key(PartialTask::begins);
     let mut workload = Workload::default();
     for known in tasks {
         let begins = known.begins();
@@ -254,7 +254,7 @@ fn table(mut tasks: Vec<Known>, first: u64, windows: u64, length: Span) -> Table
     Table { workload, windows, length }
 }
 
-impl Known {
+impl PartialTask {
     fn begins(&self) -> u64 {
         self.windows.first().map_or(0, |(start, ..)| *start)
     }

@@ -19,7 +19,7 @@ const QUEUE_MAX: usize = 100_000;
 
 /// A request in flight.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ClientRequest {
     /// The receiving replica.
     pub(crate) host: usize,
     pub(crate) client: usize,
@@ -158,12 +158,12 @@ impl<C: Codec> World<C> {
         };
         client.asking = true;
         let host = client.host;
-        self.send_request(Asked { host, client: number, attempt, again: None, what });
+        self.send_request(ClientRequest { host, client: number, attempt, again: None, what });
         let given_up = Event::GivesUp { client: number, attempt };
         self.agenda.at(self.now + PATIENCE, given_up);
     }
 
-    fn send_request(&mut self, asked: Asked) {
+    fn send_request(&mut self, asked: ClientRequest) {
         if let Fate::Arrives(delay, again) =
             self.network.send(Node::Clients, Node::Master(asked.host))
         {
@@ -258,7 +258,7 @@ impl<C: Codec> World<C> {
         let client = &self.clients.all[number];
         if let Some((id, mutation, _)) = client.answered.clone() {
             let (host, again, what) = (client.host, Some(id), Some((id, mutation)));
-            self.send_request(Asked { host, client: number, attempt: 0, again, what });
+            self.send_request(ClientRequest { host, client: number, attempt: 0, again, what });
         }
     }
 

@@ -35,7 +35,7 @@ pub struct History {
     newest: BTreeMap<(CollectionId, u8), usize>,
     /// The number of drafts of a job.
     rounds: BTreeMap<CollectionId, u32>,
-    tasks: BTreeMap<(CollectionId, TaskIndex), Known>,
+    tasks: BTreeMap<(CollectionId, TaskIndex), TaskProgress>,
     tasks_in_all: usize,
     unknown_machines: BTreeSet<MachineId>,
     dropped: Dropped,
@@ -73,7 +73,7 @@ struct Draft {
 
 /// A task's stage and draft.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct TaskProgress {
     draft: usize,
     place: usize,
     stage: Stage,
@@ -163,7 +163,7 @@ impl History {
         Ok(())
     }
 
-    fn submit(&mut self, event: &TaskEvent, known: Option<Known>) {
+    fn submit(&mut self, event: &TaskEvent, known: Option<TaskProgress>) {
         let before_the_trace = self.now == Time::ZERO;
         match known.map(|known| (known, known.stage)) {
             None => drop(self.arrive(event)),
@@ -183,10 +183,10 @@ impl History {
         }
     }
 
-    fn schedule(&mut self, event: &TaskEvent, known: Option<Known>) {
+    fn schedule(&mut self, event: &TaskEvent, known: Option<TaskProgress>) {
         let before_the_trace = self.now == Time::ZERO;
         let known = match known {
-            Some(Known { stage: Stage::Dropped, .. }) => {
+            Some(TaskProgress { stage: Stage::Dropped, .. }) => {
                 self.counts.of_dropped_tasks += 1;
                 return;
             }
@@ -207,7 +207,7 @@ impl History {
 
     /// A task runs at time 0. Of its rows at that time, the placement is newer than the submission:
     /// it has the current request and the current setting for different machines.
-    fn place(&mut self, event: &TaskEvent, known: Known) {
+    fn place(&mut self, event: &TaskEvent, known: TaskProgress) {
         let request = event.request.map(|request| self.scale.request(&request));
         let Some(draft) = self.drafts.get_mut(known.draft) else { return };
         let apart = event.different_machines == Some(true);
@@ -229,7 +229,7 @@ impl History {
         self.set(event, known, Stage::Running { since: START });
     }
 
-    fn evict(&mut self, event: &TaskEvent, known: Option<Known>) {
+    fn evict(&mut self, event: &TaskEvent, known: Option<TaskProgress>) {
         let Some(known) = self.alive(known) else { return };
         match event.kind {
             EventKind::Lost => self.counts.lost += 1,
@@ -240,7 +240,7 @@ impl History {
         self.set(event, known, Stage::Evicted);
     }
 
-    fn end(&mut self, event: &TaskEvent, known: Option<Known>, outcome: Outcome) {
+    fn end(&mut self, event: &TaskEvent, known: Option<TaskProgress>, outcome: Outcome) {
         let Some(known) = self.alive(known) else { return };
         let run = match known.stage {
             Stage::Running { since } => Some(self.now.since(since)),
@@ -260,7 +260,7 @@ impl History {
     }
 
     /// Passes on a task that can lose its machine or end, and counts any other row as impossible.
-    fn alive(&mut self, known: Option<Known>) -> Option<Known> {
+    fn alive(&mut self, known: Option<TaskProgress>) -> Option<TaskProgress> {
         match known.map(|known| known.stage) {
             Some(Stage::Pending | Stage::Running { .. } | Stage::Evicted) => return known,
             Some(Stage::Dropped) => self.counts.of_dropped_tasks += 1,
@@ -269,18 +269,18 @@ impl History {
         None
     }
 
-    fn set(&mut self, event: &TaskEvent, known: Known, stage: Stage) {
-        self.tasks.insert((event.job, event.index), Known { stage, ..known });
+    fn set(&mut self, event: &TaskEvent, known: TaskProgress, stage: Stage) {
+        self.tasks.insert((event.job, event.index), TaskProgress { stage, ..known });
     }
 
     /// A task arrives, with others of its job or as the first of a new draft.
-    fn arrive(&mut self, event: &TaskEvent) -> Known {
+    fn arrive(&mut self, event: &TaskEvent) -> TaskProgress {
         self.counts.submitted += u64::from(self.now > Time::ZERO);
         self.tasks_in_all += 1;
         let request = self.request(event);
         let owner = self.users.name(event.user.as_deref());
         let number = self.open_draft(event).unwrap_or_else(|| self.new_draft(event, &owner));
-        let mut known = Known { draft: number, place: 0, stage: Stage::Pending };
+        let mut known = TaskProgress { draft: number, place: 0, stage: Stage::Pending };
         if let Some(draft) = self.drafts.get_mut(number) {
             let class = event.scheduling_class.unwrap_or_default();
             let contradicts = draft.job.owner != owner || draft.job.class != class;

@@ -180,10 +180,10 @@ impl Counters {
 
 /// One simulated Borglet.
 #[derive(Clone, Debug)]
-struct Simulated(Arc<Shared>);
+struct Simulated(Arc<SimulatedState>);
 
 #[derive(Debug)]
-struct Shared {
+struct SimulatedState {
     counts: Counts,
     task: Duration,
     /// Its number, if it reports usage.
@@ -218,7 +218,7 @@ impl Simulated {
         // Report versions must differ from those of earlier processes.
         let report = (wall_clock().0, Arc::new(borglet.report()));
         let state = State { borglet, polled: None, ends: BTreeMap::new() };
-        Self(Arc::new(Shared {
+        Self(Arc::new(SimulatedState {
             counts,
             task,
             used,
@@ -231,7 +231,7 @@ impl Simulated {
 
     /// Processes an order, or the passage of time; returns whether an order was obeyed.
     fn step(&self, order: Option<Order>) -> bool {
-        let Shared { counts, clock, state, report, .. } = &*self.0;
+        let SimulatedState { counts, clock, state, report, .. } = &*self.0;
         let now = clock.now();
         let mut state = locked(state);
         let (before, mut effects, mut counted) =
