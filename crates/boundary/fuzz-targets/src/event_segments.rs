@@ -11,7 +11,7 @@ use store::log::Position;
 /// A stream, and what happens to it.
 #[derive(Arbitrary, Debug)]
 struct Script<'a> {
-    steps: Vec<Step<'a>>,
+    steps: Vec<WriterStep<'a>>,
     /// Whether the damage is that of a crash: in the last segment, behind what was durable.
     crash: bool,
     faults: [Option<Fault>; 3],
@@ -27,7 +27,7 @@ struct Script<'a> {
 
 /// One step of whoever writes the stream.
 #[derive(Arbitrary, Debug)]
-enum Step<'a> {
+enum WriterStep<'a> {
     /// An event of the operation so far above the last, so much later.
     Event {
         above: u8,
@@ -220,7 +220,7 @@ impl Followed {
 }
 
 impl Written {
-    fn of(steps: &[Step<'_>]) -> Self {
+    fn of(steps: &[WriterStep<'_>]) -> Self {
         let mut this = Self {
             sealed: Vec::new(),
             active: SegmentWriter::events(1, Cursor::START, 0, Position::default()),
@@ -238,9 +238,9 @@ impl Written {
         this
     }
 
-    fn step(&mut self, step: &Step<'_>) {
+    fn step(&mut self, step: &WriterStep<'_>) {
         match step {
-            Step::Event { above, later, payload } => {
+            WriterStep::Event { above, later, payload } => {
                 let mut cursor = self.next;
                 if *above > 0 {
                     cursor = Cursor::at(cursor.index + u64::from(*above));
@@ -254,12 +254,12 @@ impl Written {
                 self.events.push(known);
                 self.next = cursor.after();
             }
-            Step::Mark { none } => {
+            WriterStep::Mark { none } => {
                 self.mark = self.mark.max(self.next.index) + u64::from(*none);
                 self.active.mark(self.mark, self.synced);
             }
-            Step::Sync => self.sync(),
-            Step::Roll { lost } => {
+            WriterStep::Sync => self.sync(),
+            WriterStep::Roll { lost } => {
                 if self.sealed.len() == 3 {
                     return;
                 }

@@ -164,7 +164,7 @@ fn session(dir: &Path, argv: &[String], size: Option<(u16, u16)>) -> Result<i32,
             let status = wait(&watched, &reports, &control).map_err(step("wait for the command"));
             let killed = match status {
                 // It left nothing behind.
-                Ok(Some(Report { alone: true, .. })) => Ok(()),
+                Ok(Some(ExitReport { alone: true, .. })) => Ok(()),
                 _ => kill_below(&processes, reaper.as_raw()),
             };
             let _ended = sys::pidfd_send_signal(watched.as_fd(), libc::SIGKILL);
@@ -206,14 +206,14 @@ fn send_file(control: &OwnedFd, file: &OwnedFd) -> io::Result<()> {
 
 /// How the command ended, as the reaper reports it.
 #[derive(Clone, Copy)]
-struct Report {
+struct ExitReport {
     /// The raw wait status.
     status: i32,
     /// Whether nothing that it started is left.
     alone: bool,
 }
 
-impl Report {
+impl ExitReport {
     fn to_bytes(self) -> [u8; 5] {
         let [a, b, c, d] = self.status.to_ne_bytes();
         [a, b, c, d, self.alone.into()]
@@ -226,7 +226,7 @@ impl Report {
 
 /// Waits for the end of the command, and forwards signals. `None` if the caller is gone or the reaper
 /// was killed, as at the end of the task.
-fn wait(reaper: &OwnedFd, reports: &OwnedFd, control: &OwnedFd) -> io::Result<Option<Report>> {
+fn wait(reaper: &OwnedFd, reports: &OwnedFd, control: &OwnedFd) -> io::Result<Option<ExitReport>> {
     let mut reports_file = File::from(reports.try_clone()?);
     loop {
         let mut fds = [
@@ -243,7 +243,7 @@ fn wait(reaper: &OwnedFd, reports: &OwnedFd, control: &OwnedFd) -> io::Result<Op
         if reported {
             let mut bytes = [0; 5];
             let read = reports_file.read_exact(&mut bytes);
-            return Ok(read.is_ok().then(|| Report::from_bytes(bytes)));
+            return Ok(read.is_ok().then(|| ExitReport::from_bytes(bytes)));
         }
         if ended {
             return Ok(None);
@@ -394,7 +394,7 @@ fn watch(
         {
             let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
             let alone = waitid(Id::All, flags) == Err(nix::Error::ECHILD);
-            file.write_all(&Report { status, alone }.to_bytes())?;
+            file.write_all(&ExitReport { status, alone }.to_bytes())?;
         }
     }
 }

@@ -87,13 +87,13 @@ fn amount(fields: &Fields<'_>, name: &'static str, found: &mut Diagnostics) -> O
     require("cpu", "cpuMilli", "cpu: 0.1");
     require("ram", "ramBytes", "ram: '64 MiB'");
     let cpu = fields.read_either(
-        Spelling { name: "cpu", read: quantity::cores },
-        Spelling { name: "cpuMilli", read: quantity::milli_cores },
+        &Spelling { name: "cpu", read: quantity::cores },
+        &Spelling { name: "cpuMilli", read: quantity::milli_cores },
         found,
     );
     let ram = fields.read_either(
-        Spelling { name: "ram", read: quantity::bytes },
-        Spelling { name: "ramBytes", read: quantity::whole_bytes },
+        &Spelling { name: "ram", read: quantity::bytes },
+        &Spelling { name: "ramBytes", read: quantity::whole_bytes },
         found,
     );
     Some(CpuRam { cpu: cpu?, ram: ram? })

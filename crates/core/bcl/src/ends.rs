@@ -52,8 +52,8 @@ pub(crate) fn logs(value: &Json, path: Path, found: &mut Diagnostics) -> LogPoli
     LogPolicy {
         keep,
         max: fields.read_either(
-            Spelling { name: "max", read: quantity::bytes },
-            Spelling { name: "maxBytes", read: quantity::whole_bytes },
+            &Spelling { name: "max", read: quantity::bytes },
+            &Spelling { name: "maxBytes", read: quantity::whole_bytes },
             found,
         ),
     }

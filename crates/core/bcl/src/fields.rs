@@ -132,8 +132,8 @@ impl<'j> Fields<'j> {
     /// Reads a field that has two spellings, of which at most one may be present.
     pub(crate) fn read_either<T>(
         &self,
-        one: Spelling<T>,
-        other: Spelling<T>,
+        one: &Spelling<T>,
+        other: &Spelling<T>,
         found: &mut Diagnostics,
     ) -> Option<T> {
         if self.get(one.name).is_some() && self.get(other.name).is_some() {

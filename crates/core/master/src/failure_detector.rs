@@ -40,7 +40,7 @@ enum MachineStanding {
 
 /// The leader's knowledge of one machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Watched {
+struct WatchedMachine {
     /// Its reachability, combined from all reports.
     reachability: Reachability,
     standing: MachineStanding,
@@ -53,8 +53,8 @@ struct Watched {
 /// The leader's knowledge about unresponsive machines.
 #[derive(Clone, Debug)]
 pub(crate) struct Lost {
-    machines: BTreeMap<MachineId, Watched>,
-    counts: Counts,
+    machines: BTreeMap<MachineId, WatchedMachine>,
+    counts: StandingCounts,
     /// Machines that are unreachable in the cell and silent.
     waiting: BTreeSet<(Time, MachineId)>,
     bucket: Bucket,
@@ -82,13 +82,13 @@ enum Verdict {
 
 /// The number of machines by standing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
+struct StandingCounts {
     answer: u32,
     doubtful: u32,
     unreachable: u32,
 }
 
-impl Counts {
+impl StandingCounts {
     fn of(&mut self, standing: MachineStanding) -> Option<&mut u32> {
         match standing {
             MachineStanding::Away => None,
@@ -127,7 +127,7 @@ impl Lost {
     pub(crate) fn new(now: Time, cell: &Cell) -> Self {
         let mut lost = Self {
             machines: BTreeMap::new(),
-            counts: Counts::default(),
+            counts: StandingCounts::default(),
             waiting: BTreeSet::new(),
             bucket: Bucket::empty(now),
             breaker: Proposal::None,
@@ -192,7 +192,7 @@ impl Lost {
 
     /// The machines that should answer.
     pub(crate) fn awaited(&self) -> impl Iterator<Item = MachineId> {
-        let should = |watched: &Watched| watched.standing != MachineStanding::Away;
+        let should = |watched: &WatchedMachine| watched.standing != MachineStanding::Away;
         self.machines.iter().filter(move |(_, watched)| should(watched)).map(|(id, _)| *id)
     }
 
@@ -253,7 +253,7 @@ impl Lost {
         settings: &Settings,
         actions: &mut Vec<Action>,
     ) -> Verdict {
-        let Counts { doubtful, unreachable: silent, .. } = self.counts;
+        let StandingCounts { doubtful, unreachable: silent, .. } = self.counts;
         let of = self.counts.all();
         let broken = too_many(settings, silent, of);
         let (change, verdict) = match (cell.rescheduling(), broken) {
@@ -375,7 +375,8 @@ impl Lost {
         let mut anew = Self::new(now, &Cell::empty());
         for (id, machine) in &self.machines {
             let (reachability, down) = (machine.reachability, machine.down);
-            anew.machines.insert(*id, Watched { reachability, down, ..Watched::default() });
+            anew.machines
+                .insert(*id, WatchedMachine { reachability, down, ..WatchedMachine::default() });
             anew.count(now, cell, *id);
         }
         (anew.counts, anew.waiting, anew.machines)

@@ -48,7 +48,7 @@ pub struct Tuning {
 
 /// What a step is computed from, beside the sample.
 #[derive(Clone, Copy)]
-struct Step {
+struct StepInput {
     elapsed: Span,
     measured: bool,
     silent: bool,
@@ -101,7 +101,7 @@ impl Estimate {
         }
         self.heard = self.heard.min(now);
 
-        let step = Step { elapsed, measured, silent, rise: pace.silence_rise };
+        let step = StepInput { elapsed, measured, silent, rise: pace.silence_rise };
         let warm = started.is_some_and(|started| now.since(started) >= pace.warm_up);
         let countable = limit.cpu <= CPU_MAX && limit.ram <= RAM_MAX;
         let margin = Margin::of(setting).filter(|_| warm && countable);
@@ -169,7 +169,7 @@ impl Estimate {
     }
 }
 
-impl Step {
+impl StepInput {
     /// The level of a resource after the step.
     fn level(&self, margin: &Margin, half_life: Span, before: u64, used: u64, limit: u64) -> u64 {
         let before = before.min(limit);

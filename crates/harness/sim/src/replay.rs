@@ -17,7 +17,7 @@ use model::{
     End, Generation, JobName, MachineName, MachineReport, PortRange, Random, Span, TaskIndex,
     TaskSelection, Time, UserName,
 };
-use trace::google2011::{JobIn, Outcome, Run as TraceRun, START, StepKind, Trace};
+use trace::google2011::{JobIn, Run as TraceRun, RunOutcome, START, StepKind, Trace};
 use trace::{Job, PerMille};
 
 use crate::load::{Action, Load};
@@ -211,11 +211,11 @@ impl Programs for Replay {
         let Some(incarnation) = runs.get(lived) else { return Incarnation::default() };
         let is_last = lived + 1 == runs.len();
         let end = match incarnation.outcome {
-            Outcome::Finished => End::Exited { code: 0 },
-            Outcome::Failed => End::Exited { code: 1 },
+            RunOutcome::Finished => End::Exited { code: 0 },
+            RunOutcome::Failed => End::Exited { code: 1 },
             // The kill will be requested.
-            Outcome::Killed if is_last => return Incarnation::default(),
-            Outcome::Killed => End::Signalled { signal: 9 },
+            RunOutcome::Killed if is_last => return Incarnation::default(),
+            RunOutcome::Killed => End::Signalled { signal: 9 },
         };
         let before = match job {
             JobIn::Snapshot(_) if lived == 0 => (BEGIN + START.since(Time::ZERO)).since(now),

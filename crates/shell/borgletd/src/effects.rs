@@ -517,10 +517,10 @@ impl Executor {
             Ok(InstanceState::Starting) => return true,
             Ok(InstanceState::Running(_)) => self.tell(Input::Started(instance)).await,
             Ok(InstanceState::NotSetUp(reason)) => {
-                self.tell(Input::SetUpFailed(instance, reason)).await
+                self.tell(Input::SetUpFailed(instance, reason)).await;
             }
             Ok(InstanceState::Ended(end, usage)) => {
-                self.tell(Input::Ended(instance, end, usage)).await
+                self.tell(Input::Ended(instance, end, usage)).await;
             }
             Err(error) => {
                 let reason = format!("cannot inspect it: {error:#}");

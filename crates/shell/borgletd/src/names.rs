@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 use tonic::{Code, Status};
 
 use self::clients::TaskClients;
-use self::replicas::Replicas;
+use self::replicas::ReplicaClients;
 use crate::owners::Owners;
 
 pub(crate) use self::address::{listen, listen_at_gateway};
@@ -47,7 +47,7 @@ const WATCHED_FOR: Duration = Duration::from_secs(600);
 pub(crate) struct MachineNames(Arc<Inner>);
 
 struct Inner {
-    replicas: Replicas,
+    replicas: ReplicaClients,
     clients: TaskClients,
     owners: Owners,
     cache: Mutex<Cache>,
@@ -77,7 +77,7 @@ impl MachineNames {
         owners: Owners,
     ) -> Self {
         Self(Arc::new(Inner {
-            replicas: Replicas::new(credentials, masters),
+            replicas: ReplicaClients::new(credentials, masters),
             clients: TaskClients::new(address),
             owners,
             cache: Mutex::new(Cache::new(CacheLimits::default())),

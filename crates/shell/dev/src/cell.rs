@@ -15,7 +15,7 @@ use model::{CellName, MachineName, Resources, UserName};
 use proto::v1;
 
 use super::addresses::Addresses;
-use super::machines::{self, Machine};
+use super::machines::{self, DevMachine};
 use super::names::process_name;
 use super::replicas::{self, Replica, Replicas, Spare};
 use super::reserved::{self, Reserved};
@@ -48,7 +48,7 @@ pub struct DevCell {
     temporary: bool,
     processes: Processes,
     client: PathBuf,
-    machines: Vec<Machine>,
+    machines: Vec<DevMachine>,
     /// The address of each machine's Borglet.
     borglets: Vec<String>,
     /// The replicas of its master; taken by `start`.
@@ -222,7 +222,7 @@ impl DevCell {
 
     fn members(&self) -> Vec<Member> {
         let run = self.directory.join("run");
-        let member = |(machine, address): (&Machine, &String)| Member {
+        let member = |(machine, address): (&DevMachine, &String)| Member {
             name: machine.name.clone(),
             address: address.clone(),
             pid_file: pid_file(&run, &machine.borglet),

@@ -19,7 +19,7 @@ use store::DataDirectory;
 use tokio::sync::oneshot;
 
 use super::addresses::Addresses;
-use super::machines::Machine;
+use super::machines::DevMachine;
 use super::names::{OTHERS, process_name};
 use super::supervise::Begin;
 
@@ -140,7 +140,7 @@ pub(super) fn certify(
     directory: &Path,
     name: &CellName,
     user: &UserName,
-    machines: &[Machine],
+    machines: &[DevMachine],
     masters: &[Replica],
 ) -> anyhow::Result<PathBuf> {
     let first = masters.first().context("a master has at least one replica")?;

@@ -31,7 +31,7 @@ use rpc::metadata::RETRY_AFTER;
 
 /// The limits on waiting requests.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct AdmissionLimits {
     /// Number of requests: the capacity of the core's queue.
     pub(crate) requests: usize,
     /// Their size in bytes.
@@ -138,7 +138,7 @@ fn covered(cell: &Cell, now: Time, user: &UserName, spec: &JobSpec) -> Band {
 }
 
 /// By how many requests the load exceeds the class's limit; `None` if the request is accepted.
-fn excess(asked: RequestClass, load: Load, limits: Limits) -> Option<usize> {
+fn excess(asked: RequestClass, load: Load, limits: AdmissionLimits) -> Option<usize> {
     let mark = |limit: usize| limit.saturating_mul(asked.mark()) / PARTS;
     let over = |is: usize, limit: usize| (is + 1).saturating_sub(mark(limit));
     let requests = over(load.requests, limits.requests);
@@ -207,7 +207,7 @@ impl From<Shed> for Status {
 /// The requests that wait for the core.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    limits: Limits,
+    limits: AdmissionLimits,
     waiting: Mutex<Waiting>,
     changed: Mutex<ChangedTasks>,
     answered: AtomicU64,
@@ -257,7 +257,7 @@ struct Rate {
 }
 
 impl Admission {
-    pub(crate) fn new(limits: Limits) -> Arc<Self> {
+    pub(crate) fn new(limits: AdmissionLimits) -> Arc<Self> {
         let rate = Rate { since: Instant::now(), answered: 0, per_second: 0 };
         Arc::new(Self {
             limits,

@@ -23,7 +23,7 @@ use self::leadership::LeadershipHistory;
 use crate::admission::Admission;
 use crate::disk::checkpointer::Checkpoints;
 use crate::disk::events::Recorder;
-use crate::disk::log::{Task, ToLog};
+use crate::disk::log::{LogTask, ToLog};
 use crate::handle::Core;
 use crate::identity::Dismissed;
 use crate::message::{Answered, Following, Message, PendingCall, Written};
@@ -175,7 +175,7 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
         }
         if let Some(note) = thread.replica.note() {
             // The next note is newer.
-            let _later = thread.to_log.send(Task::Note(note));
+            let _later = thread.to_log.send(LogTask::Note(note));
         }
         // The clock of the previous leader was ahead of ours, or ours was set back while nobody
         // led: timers of that time must not wait until our clock reaches it.
@@ -252,7 +252,7 @@ impl Thread {
             }
             Message::Checkpointed(Ok(Written { needed_from, log_from })) => {
                 // If it is not accepted, the next one includes it.
-                let _later = self.to_log.send(Task::Truncate(log_from));
+                let _later = self.to_log.send(LogTask::Truncate(log_from));
                 Some(self.checkpoints.written(needed_from))
             }
             Message::Checkpointed(Err(error)) => {
@@ -270,7 +270,7 @@ impl Thread {
 
     fn handle(&mut self, output: Output) -> anyhow::Result<()> {
         match output {
-            Output::Persist(persist) => self.to_log.send(Task::Persist(persist))?,
+            Output::Persist(persist) => self.to_log.send(LogTask::Persist(persist))?,
             Output::Reply(ticket, index, outcome) => {
                 self.answers.push((ticket, Ok((index, outcome))));
             }

@@ -154,7 +154,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         waiting_max: CORE_QUEUE,
         ..replica::Settings::default()
     };
-    let limits = admission::Limits { requests: CORE_QUEUE, bytes: WAITING_BYTES };
+    let limits = admission::AdmissionLimits { requests: CORE_QUEUE, bytes: WAITING_BYTES };
     let next = LogIndex(recovered.checkpoint.as_ref().map_or(0, |(cell, _)| cell.index().0) + 1);
     let (recorder, keeper) = events::start(
         &directory.events(),

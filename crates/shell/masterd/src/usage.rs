@@ -57,18 +57,18 @@ struct OfMachine {
 struct OfInstance {
     sample: Option<UsageSample>,
     /// In the order in which they came.
-    windows: Vec<Kept>,
+    windows: Vec<EncodedWindow>,
 }
 
 /// A window, encoded: in this form it is small.
 #[derive(Debug)]
-struct Kept {
+struct EncodedWindow {
     start: u64,
     end: u64,
     message: Box<[u8]>,
 }
 
-impl Kept {
+impl EncodedWindow {
     fn bytes(&self) -> usize {
         size_of::<Self>() + self.message.len()
     }
@@ -298,7 +298,7 @@ impl All {
             let mut forgotten = 0;
             for of_it in self.machines.values_mut() {
                 for instance in of_it.instances.values_mut() {
-                    let is_old = |window: &&Kept| window.start < until;
+                    let is_old = |window: &&EncodedWindow| window.start < until;
                     let old = instance.windows.iter().take_while(is_old).count();
                     forgotten += instance.windows.drain(..old).map(|w| w.bytes()).sum::<usize>();
                 }
@@ -319,7 +319,7 @@ impl OfMachine {
     }
 
     fn bytes(&self) -> usize {
-        self.instances.values().flat_map(|of_it| &of_it.windows).map(Kept::bytes).sum()
+        self.instances.values().flat_map(|of_it| &of_it.windows).map(EncodedWindow::bytes).sum()
     }
 
     /// The samples are complete: an instance without one has ended.
@@ -351,7 +351,7 @@ impl OfMachine {
             return 0;
         }
         let message = v1::UsageWindow::from(window).encode_to_vec().into_boxed_slice();
-        let kept = Kept { start, end: start.saturating_add(window.length.0), message };
+        let kept = EncodedWindow { start, end: start.saturating_add(window.length.0), message };
         let bytes = kept.bytes();
         windows.reserve_exact(1);
         windows.push(kept);

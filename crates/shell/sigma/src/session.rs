@@ -78,7 +78,7 @@ pub(crate) struct Said {
 
 /// A link that signs a browser in once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct SignInLink {
     /// The address to open.
     pub address: String,
     /// When it expires unused.
@@ -153,11 +153,11 @@ impl Sessions {
     ///
     /// # Errors
     /// [`NoSignIn`].
-    pub fn link(&self, peer: Peer) -> Result<Link, NoSignIn> {
+    pub fn link(&self, peer: Peer) -> Result<SignInLink, NoSignIn> {
         let token = Secret::new(rpc::web::secret().map_err(|_| NoSignIn::NoRandom)?);
         let expires = self.lock().add_link(&token, peer, SystemTime::now())?;
         let address = format!("{}/sign-in/{}", self.0.origin, token.as_str());
-        Ok(Link { address, expires })
+        Ok(SignInLink { address, expires })
     }
 
     /// The user of a link, without using it.

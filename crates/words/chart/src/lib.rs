@@ -18,7 +18,7 @@ mod stack;
 #[cfg(test)]
 mod tests;
 
-pub use chart::{Chart, Kind, Series, chart};
+pub use chart::{Chart, Series, SeriesKind, chart};
 pub use map::{Rack, Square, map_legend, racks};
 pub use points::Point;
 pub use scale::Unit;

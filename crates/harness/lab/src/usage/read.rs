@@ -165,7 +165,7 @@ struct PartialTask {
 }
 
 /// One line.
-struct Line<'a> {
+struct UsageLine<'a> {
     task: &'a str,
     priority: Priority,
     started: Option<u64>,
@@ -209,7 +209,7 @@ pub fn read(mut from: impl BufRead) -> Result<Table, ReadError> {
                 return Err(wrong(Problem::TooMuch(format!("{} tasks", limits::TASKS_MAX))));
             }
             None => {
-                let Line { priority, started, limit, start, end, window, .. } = parsed;
+                let UsageLine { priority, started, limit, start, end, window, .. } = parsed;
                 let windows = vec![(start, end, window)];
                 let known = PartialTask { priority, started, limit, windows };
                 tasks.insert(parsed.task.to_owned(), known);
@@ -259,7 +259,7 @@ impl PartialTask {
         self.windows.first().map_or(0, |(start, ..)| *start)
     }
 
-    fn add(&mut self, line: &Line<'_>) -> Result<(), Problem> {
+    fn add(&mut self, line: &UsageLine<'_>) -> Result<(), Problem> {
         let same = (self.priority, self.started, self.limit);
         if same != (line.priority, line.started, line.limit) {
             return Err(Problem::Changed);
@@ -289,7 +289,7 @@ fn next<'a>(from: &mut impl BufRead, buffer: &'a mut Vec<u8>) -> Result<Option<&
     }
 }
 
-fn parse(text: &str, shares: bool) -> Result<Line<'_>, Problem> {
+fn parse(text: &str, shares: bool) -> Result<UsageLine<'_>, Problem> {
     let columns = text.split(',').count();
     let mut fields = text.split(',');
     let mut field = || fields.next().ok_or(Problem::Columns(columns));
@@ -345,7 +345,7 @@ fn parse(text: &str, shares: bool) -> Result<Line<'_>, Problem> {
     let ram = load("RAM", average, maximum)?;
     let limit =
         Resources { cpu: MilliCores(limit_cpu), ram: Bytes(limit_ram), ..Resources::default() };
-    Ok(Line { task, priority, started, start, end, limit, window: Window { cpu, ram } })
+    Ok(UsageLine { task, priority, started, start, end, limit, window: Window { cpu, ram } })
 }
 
 #[derive(Clone, Copy)]

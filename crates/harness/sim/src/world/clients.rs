@@ -42,11 +42,11 @@ pub(crate) struct Told {
 /// The clients, one per user.
 #[derive(Debug)]
 pub(crate) struct Clients {
-    all: Vec<Client>,
+    all: Vec<SimulatedClient>,
 }
 
 #[derive(Debug)]
-struct Client {
+struct SimulatedClient {
     user: UserName,
     session: Option<SessionId>,
     sequence: u64,
@@ -64,7 +64,7 @@ struct Client {
 
 impl Clients {
     pub(crate) fn new(users: Vec<UserName>) -> Self {
-        let client = |user| Client {
+        let client = |user| SimulatedClient {
             user,
             session: None,
             sequence: 1,

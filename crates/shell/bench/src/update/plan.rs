@@ -39,6 +39,7 @@ pub(super) struct Planned {
 const BOUND_MS: f64 = 100.0;
 
 /// A change of a job that is planned.
+#[derive(Clone, Copy)]
 struct PlannedChange {
     name: &'static str,
     edit: fn(&mut JobSpec),
@@ -69,7 +70,7 @@ const CHANGES: [PlannedChange; 3] = [
 ];
 
 /// One plan, and the time of its parts.
-struct Run {
+struct PlanRun {
     kinds: BTreeMap<ChangeKind, u32>,
     placed: usize,
     unplaced: usize,
@@ -96,16 +97,16 @@ fn planned(cell: &Cell, job: &Job, change: PlannedChange, runs: u16) -> anyhow::
     // Where a machine is full, a task that grows moves.
     let as_expected = kinds.keys().all(|kind| [expected, ChangeKind::Move].contains(kind));
     ensure!(of(expected) > 0 && as_expected, "{change} does something else: {kinds:?}");
-    let sorted = |time: fn(&Run) -> f64| {
+    let sorted = |time: fn(&PlanRun) -> f64| {
         let mut times: Vec<f64> = runs.iter().map(time).collect();
         times.sort_unstable_by(f64::total_cmp);
         times
     };
-    let median = |time: fn(&Run) -> f64| {
+    let median = |time: fn(&PlanRun) -> f64| {
         let times = sorted(time);
         times.get(times.len() / 2).copied().unwrap_or_default()
     };
-    let max = |time: fn(&Run) -> f64| sorted(time).last().copied().unwrap_or_default();
+    let max = |time: fn(&PlanRun) -> f64| sorted(time).last().copied().unwrap_or_default();
     let max_ms = max(|run| wall(run.all));
     Ok(Planned {
         change,
@@ -127,7 +128,7 @@ fn planned(cell: &Cell, job: &Job, change: PlannedChange, runs: u16) -> anyhow::
 }
 
 /// As `masterd` plans a change.
-fn plan(cell: &Cell, job: &Job, spec: &Arc<JobSpec>) -> anyhow::Result<Run> {
+fn plan(cell: &Cell, job: &Job, spec: &Arc<JobSpec>) -> anyhow::Result<PlanRun> {
     let all = Stopwatch::start()?;
     let watch = Stopwatch::start()?;
     let changes = job.spec.changes(spec);
@@ -152,7 +153,7 @@ fn plan(cell: &Cell, job: &Job, spec: &Arc<JobSpec>) -> anyhow::Result<Run> {
     let (assignments, unplaced) = (found.assignments.len(), found.unplaced);
     drop((found, preview, changes));
     let parts = [classified, previewed, placed];
-    Ok(Run { kinds, placed: assignments, unplaced, parts, all: all.stop()? })
+    Ok(PlanRun { kinds, placed: assignments, unplaced, parts, all: all.stop()? })
 }
 
 fn wall(spent: Spent) -> f64 {

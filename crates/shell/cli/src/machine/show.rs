@@ -16,7 +16,7 @@ use proto::{v1, word};
 use super::obey;
 use crate::ListArgs;
 use crate::moment::{self, Moment};
-use crate::show::{self, Shown};
+use crate::show::{self, Printer};
 use crate::usage;
 
 /// The attribute that has a column of its own if a machine has it.
@@ -59,7 +59,7 @@ pub(crate) fn list(cell: Target<'_>, args: &ListArgs) -> Done {
                 note.iter().for_each(|note| output::say(&format!("note: {note}\n")));
                 Ok(())
             };
-            Ok((index, Box::new(shown) as Shown))
+            Ok((index, Box::new(shown) as Printer))
         })
         .await
     })

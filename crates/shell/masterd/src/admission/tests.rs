@@ -22,7 +22,7 @@ const PRODUCTION: RequestClass = RequestClass::Submission(Band::Production);
 
 #[test]
 fn the_least_important_is_refused_first() {
-    let limits = Limits { requests: 80, bytes: 8_000 };
+    let limits = AdmissionLimits { requests: 80, bytes: 8_000 };
     let taken = |requests, bytes| {
         let all = [FREE, BATCH, MID, PRODUCTION, MONITORING, RequestClass::Change];
         let is = |asked: &RequestClass| excess(*asked, Load { requests, bytes }, limits).is_none();
@@ -71,7 +71,7 @@ fn user(name: &str) -> Option<Principal> {
 
 #[test]
 fn what_somebody_has_waiting_counts_twice_for_them() {
-    let admission = Admission::new(Limits { requests: 80, bytes: 80_000 });
+    let admission = Admission::new(AdmissionLimits { requests: 80, bytes: 80_000 });
     let mut held: Vec<Counted> = Vec::new();
     let token = Some(Principal::Certificate(Serial([7; Serial::BYTES])));
     // As many changes as are accepted of each principal, of seven eighths of 80 requests.

@@ -201,7 +201,7 @@ impl History {
         let sending = Sending { reading: Some(reading), told: None, to_client };
         let (from, follow, more) = (asked.from, asked.follow, self.events.more.clone());
         tokio::spawn(async move {
-            if let Err(End::Told(status)) = sending.run(from, follow, more).await {
+            if let Err(StreamEnd::Told(status)) = sending.run(from, follow, more).await {
                 end.send(Err(status));
             }
         });
@@ -210,14 +210,14 @@ impl History {
 }
 
 /// Why a stream ends.
-enum End {
+enum StreamEnd {
     /// The client is gone.
     Gone,
     /// The client gets this status.
     Told(Status),
 }
 
-impl std::convert::From<Status> for End {
+impl std::convert::From<Status> for StreamEnd {
     fn from(status: Status) -> Self {
         Self::Told(status)
     }
@@ -237,7 +237,7 @@ impl Sending {
         from: Option<From>,
         follow: bool,
         mut more: watch::Receiver<u64>,
-    ) -> Result<(), End> {
+    ) -> Result<(), StreamEnd> {
         let mut at = match from {
             Some(From::Last(count)) => self.newest(count.min(LAST_MAX)).await?,
             from => self.read(move |reading| reading.begin(from)).await?,
@@ -249,7 +249,7 @@ impl Sending {
             if past || !follow {
                 let reading = self.reading.as_mut();
                 if let Some(unknown) = reading.and_then(|reading| reading.wanted.unknown.take()) {
-                    return Err(End::Told(unknown));
+                    return Err(StreamEnd::Told(unknown));
                 }
                 // It need not look at the events again of which it wants none.
                 if self.told != Some(at) {
@@ -258,8 +258,8 @@ impl Sending {
                 return Ok(());
             }
             tokio::select! {
-                changed = more.changed() => changed.map_err(|_| End::Gone)?,
-                () = self.to_client.closed() => return Err(End::Gone),
+                changed = more.changed() => changed.map_err(|_| StreamEnd::Gone)?,
+                () = self.to_client.closed() => return Err(StreamEnd::Gone),
             }
         }
     }
@@ -268,23 +268,23 @@ impl Sending {
     async fn read<T: Send + 'static>(
         &mut self,
         what: impl FnOnce(&mut Reading) -> Result<T, Status> + Send + 'static,
-    ) -> Result<T, End> {
+    ) -> Result<T, StreamEnd> {
         if self.to_client.is_closed() {
-            return Err(End::Gone);
+            return Err(StreamEnd::Gone);
         }
         // It is missing only after a panic, or when the master stops.
-        let mut reading = self.reading.take().ok_or(End::Gone)?;
+        let mut reading = self.reading.take().ok_or(StreamEnd::Gone)?;
         let read = tokio::task::spawn_blocking(move || {
             let found = what(&mut reading);
             (reading, found)
         });
-        let (reading, found) = read.await.map_err(|_| End::Gone)?;
+        let (reading, found) = read.await.map_err(|_| StreamEnd::Gone)?;
         self.reading = Some(reading);
         Ok(found?)
     }
 
     /// Sends the newest matching events, and returns where to continue.
-    async fn newest(&mut self, count: u32) -> Result<Cursor, End> {
+    async fn newest(&mut self, count: u32) -> Result<Cursor, StreamEnd> {
         let most = usize::try_from(count).unwrap_or(usize::MAX);
         let mut found: VecDeque<Item> = VecDeque::new();
         let (mut end, mut begin, mut below) = (None, None, None);
@@ -318,7 +318,7 @@ impl Sending {
 
     /// Sends everything from a position on, and returns where to continue, and whether no later
     /// event is wanted.
-    async fn rest(&mut self, mut at: Cursor) -> Result<(Cursor, bool), End> {
+    async fn rest(&mut self, mut at: Cursor) -> Result<(Cursor, bool), StreamEnd> {
         loop {
             let Batch { events, next, past, gap } =
                 self.read(move |reading| reading.batch(at, None, None)).await?;
@@ -333,7 +333,7 @@ impl Sending {
     }
 
     /// Sends any number of events and gaps, in messages of bounded size.
-    async fn send_all(&mut self, items: Vec<Item>, next: Cursor) -> Result<(), End> {
+    async fn send_all(&mut self, items: Vec<Item>, next: Cursor) -> Result<(), StreamEnd> {
         let (mut gap, mut some, mut bytes) = (None, Vec::new(), 0);
         for item in items {
             let is_full = some.len() >= AT_ONCE.events || bytes >= AT_ONCE.bytes;
@@ -358,7 +358,7 @@ impl Sending {
         gap: Option<Gap>,
         events: Vec<v1::EventRecord>,
         next: Cursor,
-    ) -> Result<(), End> {
+    ) -> Result<(), StreamEnd> {
         if let (false, Some(reading)) = (events.is_empty(), &mut self.reading) {
             reading.wanted.unknown = None;
         }
@@ -367,9 +367,9 @@ impl Sending {
             v1::EventsResponse { events, next: Some(place(next)), gap: gap.map(Into::into) };
         match self.to_client.send_timeout(Ok(message), STALLED).await {
             Ok(()) => Ok(()),
-            Err(SendTimeoutError::Closed(_)) => Err(End::Gone),
+            Err(SendTimeoutError::Closed(_)) => Err(StreamEnd::Gone),
             Err(SendTimeoutError::Timeout(_)) => {
-                Err(End::Told(Status::deadline_exceeded(format!(
+                Err(StreamEnd::Told(Status::deadline_exceeded(format!(
                     "the reader read nothing for {} seconds: continue after the last event received \
                  (--from)",
                     STALLED.as_secs()

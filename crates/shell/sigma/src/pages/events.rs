@@ -7,7 +7,7 @@ use proto::v1::events_request::From;
 
 use super::{Page, Part, quoted};
 use crate::address::Query;
-use crate::asker::{History, PageClient};
+use crate::asker::{PageClient, RecentEvents};
 use crate::problem::Problem;
 use crate::show;
 
@@ -67,7 +67,11 @@ pub(super) async fn page(asker: &mut PageClient, query: &Query) -> Result<Page, 
 }
 
 /// The newest events of something, the newest first, or that they are still searched.
-pub(super) fn newest(asker: &PageClient, history: Option<&History>, with_subject: bool) -> Markup {
+pub(super) fn newest(
+    asker: &PageClient,
+    history: Option<&RecentEvents>,
+    with_subject: bool,
+) -> Markup {
     match history {
         Some(history) => table(asker, &history.events, with_subject),
         None => html! { p class="muted" { "Looking for them among all events of the cell …" } },

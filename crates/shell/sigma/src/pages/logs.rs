@@ -91,12 +91,12 @@ fn tail(query: &Query) -> Result<u32, Problem> {
 /// Puts chunks of output together to lines, marked up. Each stream has its own lines.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
-    open: [Open; 2],
+    open: [IncompleteLine; 2],
 }
 
 /// The beginning of a line that is not complete.
 #[derive(Debug, Default)]
-struct Open {
+struct IncompleteLine {
     is_stderr: bool,
     generation: u32,
     /// When it began.
@@ -148,11 +148,11 @@ impl Lines {
 
     /// The lines that have no end, when no more comes.
     pub(crate) fn end(&mut self) -> Vec<String> {
-        self.open.iter_mut().filter_map(Open::end).collect()
+        self.open.iter_mut().filter_map(IncompleteLine::end).collect()
     }
 }
 
-impl Open {
+impl IncompleteLine {
     fn end(&mut self) -> Option<String> {
         let text = std::mem::take(&mut self.text);
         (!text.is_empty()).then(|| self.line(&text))

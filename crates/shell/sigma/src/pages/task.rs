@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use chart::{Chart, Kind, Point, Series, Unit, chart};
+use chart::{Chart, Point, Series, SeriesKind, Unit, chart};
 use maud::{Markup, html};
 use model::FinalUsage;
 use present::EventWords;
@@ -16,7 +16,7 @@ use proto::v1::usage_request::{Of, Tasks};
 use super::{Page, Part, events, job as job_page};
 use crate::action::{Action, button};
 use crate::address::{Place, Query, TaskName};
-use crate::asker::{History, PageClient};
+use crate::asker::{PageClient, RecentEvents};
 use crate::problem::Problem;
 use crate::show;
 
@@ -350,14 +350,14 @@ impl Resource<'_> {
         let maximum = self.points(used, |window| window.maximum.as_ref());
         let series = |name, kind, class, points| Series { name, kind, class, points };
         let mut all = vec![
-            series("average", Kind::Area, "series-usage", average.as_slice()),
-            series("maximum", Kind::Line, "series-other", maximum.as_slice()),
+            series("average", SeriesKind::Area, "series-usage", average.as_slice()),
+            series("maximum", SeriesKind::Line, "series-other", maximum.as_slice()),
         ];
         if !reservation.is_empty() {
-            all.push(series("reservation", Kind::Step, "series-reservation", &reservation));
+            all.push(series("reservation", SeriesKind::Step, "series-reservation", &reservation));
         }
         if !limit.is_empty() {
-            all.push(series("limit", Kind::Limit, "series-limit", &limit));
+            all.push(series("limit", SeriesKind::Limit, "series-limit", &limit));
         }
         // A line at the very top would be hard to see.
         let highest = self.limit.max(self.reservation).unwrap_or_default();
@@ -482,8 +482,8 @@ fn why(detail: &str, machine: &str, used: &str) -> String {
     rest.trim_end_matches(", ").to_owned()
 }
 
-fn lives(asker: &PageClient, history: Option<&History>, task: &v1::TaskStatus) -> Markup {
-    let Some(History { events, .. }) = history else {
+fn lives(asker: &PageClient, history: Option<&RecentEvents>, task: &v1::TaskStatus) -> Markup {
+    let Some(RecentEvents { events, .. }) = history else {
         return html! { h2 { "Incarnations" } (events::newest(asker, None, false)) };
     };
     let lives = lives_of(events);
@@ -538,7 +538,7 @@ fn ran(life: &Life, is_now: bool, now: u64) -> String {
 }
 
 /// The newest events.
-fn recent(asker: &PageClient, subject: TaskName<'_>, history: Option<&History>) -> Markup {
+fn recent(asker: &PageClient, subject: TaskName<'_>, history: Option<&RecentEvents>) -> Markup {
     let TaskName { user, job, index } = subject;
     let newest =
         history.map(|history| &history.events[history.events.len().saturating_sub(EVENTS_SHOWN)..]);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use chart::{Chart, Kind, Point, Series, Unit};
+use chart::{Chart, Point, Series, SeriesKind, Unit};
 use maud::{Markup, html};
 use proto::v1;
 
@@ -150,12 +150,12 @@ fn used(samples: &[v1::CellSample], resource: Of, hours: u64) -> Markup {
     let capacity = curve(samples, |sample| value(of(sample.capacity.as_ref(), resource)));
     let mut series: Vec<Series<'_>> = areas
         .iter()
-        .map(|(name, class, points)| Series { name, kind: Kind::Area, class, points })
+        .map(|(name, class, points)| Series { name, kind: SeriesKind::Area, class, points })
         .collect();
     for (name, kind, class, points) in [
-        ("reserved", Kind::Line, "series-reservation", &reserved),
-        ("limits", Kind::Limit, "series-limit", &limit),
-        ("capacity", Kind::Step, "series-capacity", &capacity),
+        ("reserved", SeriesKind::Line, "series-reservation", &reserved),
+        ("limits", SeriesKind::Limit, "series-limit", &limit),
+        ("capacity", SeriesKind::Step, "series-capacity", &capacity),
     ] {
         series.push(Series { name, kind, class, points });
     }
@@ -172,7 +172,7 @@ fn reclaimed(samples: &[v1::CellSample], resource: Of, hours: u64) -> Markup {
     });
     let series: Vec<Series<'_>> = areas
         .iter()
-        .map(|(name, class, points)| Series { name, kind: Kind::Area, class, points })
+        .map(|(name, class, points)| Series { name, kind: SeriesKind::Area, class, points })
         .collect();
     let title = format!("{} reclaimed", resource.name());
     draw(&title, resource, &series, ends(samples, hours))
@@ -194,8 +194,12 @@ fn draw(title: &str, resource: Of, series: &[Series<'_>], period: Range<u64>) ->
 /// How many tasks were pending.
 fn waiting(samples: &[v1::CellSample], hours: u64) -> Markup {
     let points = curve(samples, |sample| Some(f64::from(sample.pending)));
-    let series =
-        [Series { name: "pending", kind: Kind::Area, class: "series-usage", points: &points }];
+    let series = [Series {
+        name: "pending",
+        kind: SeriesKind::Area,
+        class: "series-usage",
+        points: &points,
+    }];
     let Range { start: from, end: to } = ends(samples, hours);
     chart::chart(&Chart {
         title: "Pending tasks",

@@ -38,7 +38,7 @@ pub(super) fn named(asker: &PageClient, name: &str) -> Markup {
 
 /// What is placed on a machine, as the page shows it.
 #[derive(Debug, PartialEq)]
-struct Row<'a> {
+struct PlacedRow<'a> {
     name: String,
     placed: Option<&'a v1::PlacedTask>,
     /// Whether it is in the alloc above it.
@@ -47,7 +47,7 @@ struct Row<'a> {
 
 /// What is placed on a machine: by user, job and index, and the tasks in an alloc below it. Which these
 /// are, the tasks say, the alloc, or both.
-fn rows(machine: &v1::MachineStatus) -> Vec<Row<'_>> {
+fn rows(machine: &v1::MachineStatus) -> Vec<PlacedRow<'_>> {
     let mut all: BTreeMap<Name<'_>, &v1::PlacedTask> = BTreeMap::new();
     let mut inside: BTreeMap<Name<'_>, BTreeSet<Name<'_>>> = BTreeMap::new();
     for placed in &machine.placed {
@@ -64,7 +64,7 @@ fn rows(machine: &v1::MachineStatus) -> Vec<Row<'_>> {
     // An alloc that is not listed must not hide its tasks.
     inside.retain(|alloc, _| all.contains_key(alloc));
     let below: BTreeSet<Name<'_>> = inside.values().flatten().copied().collect();
-    let row = |(user, job, index): Name<'_>, is_inside| Row {
+    let row = |(user, job, index): Name<'_>, is_inside| PlacedRow {
         name: format!("{user}/{job}/{index}"),
         placed: all.get(&(user, job, index)).copied(),
         is_inside,
@@ -135,7 +135,12 @@ fn of_task<'a>(used: Option<&'a MachineUsed>, name: &str) -> Option<&'a v1::Task
 }
 
 /// What the tasks of a machine have of it, each with the colour of its band.
-fn amounts(rows: &[Row<'_>], used: Option<&MachineUsed>, of: Of, by: By) -> Vec<(String, Amount)> {
+fn amounts(
+    rows: &[PlacedRow<'_>],
+    used: Option<&MachineUsed>,
+    of: Of,
+    by: By,
+) -> Vec<(String, Amount)> {
     let mut amounts = Vec::new();
     let mut band_above = String::new();
     for (number, row) in rows.iter().enumerate() {
@@ -243,7 +248,7 @@ pub(super) fn table(
     }
 }
 
-fn task_row(asker: &PageClient, row: &Row<'_>, used: Option<&MachineUsed>) -> Markup {
+fn task_row(asker: &PageClient, row: &PlacedRow<'_>, used: Option<&MachineUsed>) -> Markup {
     let href = parsed(&row.name).map(|(user, job, index)| asker.to_task(user, job, index));
     let below = |part: &str| href.as_ref().map(|href| crate::pages::job::path(href, part));
     let now = of_task(used, &row.name);
