@@ -73,7 +73,7 @@ pub(crate) enum Console {
 /// # Errors
 /// If something is missing, does not build, takes too long, or fails.
 pub(crate) fn test(packages: &[&str]) -> anyhow::Result<()> {
-    let ran = Machine::prepare(packages)?.run(&[], Console::Shown)?;
+    let ran = EmulatedMachine::prepare(packages)?.run(&[], Console::Shown)?;
     let failed: Vec<&str> = ran.failed.iter().map(|failed| failed.test.name.as_str()).collect();
     ensure!(failed.is_empty(), "tests failed on cgroup v2: {}", failed.join(", "));
     eprintln!("{} tests passed on cgroup v2", ran.passed);
@@ -87,11 +87,11 @@ pub(crate) fn test(packages: &[&str]) -> anyhow::Result<()> {
 pub(crate) fn attempt(tests: &[Test]) -> anyhow::Result<Vec<Failed>> {
     let names: Vec<String> = tests.iter().map(|test| test.name.clone()).collect();
     let only = if names.iter().any(|name| name == WHOLE) { &[][..] } else { &names };
-    Ok(Machine::prepare(&["--workspace"])?.run_or_fail(only, Console::Shown))
+    Ok(EmulatedMachine::prepare(&["--workspace"])?.run_or_fail(only, Console::Shown))
 }
 
 /// The emulated machine, ready to be booted.
-pub(crate) struct Machine {
+pub(crate) struct EmulatedMachine {
     directory: PathBuf,
     debian: Debian,
     built: Built,
@@ -104,7 +104,7 @@ struct Ran {
     failed: Vec<Failed>,
 }
 
-impl Machine {
+impl EmulatedMachine {
     /// Gets everything that a boot needs.
     ///
     /// # Errors

@@ -34,13 +34,13 @@ const BOUNDLESS: [&str; 1] = ["bcl"];
 
 /// The parsed arguments.
 #[derive(Debug, PartialEq, Eq)]
-struct Request {
+struct FuzzArguments {
     time: Duration,
     /// Empty for all targets.
     targets: Vec<String>,
 }
 
-impl Request {
+impl FuzzArguments {
     /// Parses the arguments; `None` if they are invalid.
     fn parse(arguments: &[&str]) -> Option<Self> {
         let mut request = Self { time: Duration::from_secs(SECONDS), targets: Vec::new() };
@@ -66,7 +66,7 @@ impl Request {
 /// input: then the input and the command that repeats it are printed.
 pub(crate) fn fuzz(arguments: &[&str]) -> anyhow::Result<()> {
     let usage = "usage: cargo xtask fuzz [--seconds N] [TARGET]...";
-    let request = Request::parse(arguments).context(usage)?;
+    let request = FuzzArguments::parse(arguments).context(usage)?;
     let directory = root().join("fuzz").canonicalize().context("there is no fuzz/")?;
     let all = targets(&directory)?;
     let unknown = request.targets.iter().find(|target| !all.contains(*target));
@@ -231,13 +231,13 @@ mod tests {
     fn arguments_are_read() {
         let request = |seconds, targets: &[&str]| {
             let targets = targets.iter().map(|target| (*target).to_owned()).collect();
-            Some(Request { time: Duration::from_secs(seconds), targets })
+            Some(FuzzArguments { time: Duration::from_secs(seconds), targets })
         };
-        assert_eq!(Request::parse(&[]), request(60, &[]));
-        assert_eq!(Request::parse(&["--seconds", "20", "wire"]), request(20, &["wire"]));
-        assert_eq!(Request::parse(&["wire", "ops"]), request(60, &["wire", "ops"]));
+        assert_eq!(FuzzArguments::parse(&[]), request(60, &[]));
+        assert_eq!(FuzzArguments::parse(&["--seconds", "20", "wire"]), request(20, &["wire"]));
+        assert_eq!(FuzzArguments::parse(&["wire", "ops"]), request(60, &["wire", "ops"]));
         for bad in [&["--seconds"][..], &["--seconds", "0"], &["--seconds", "x"], &["--help"]] {
-            assert_eq!(Request::parse(bad), None, "{bad:?}");
+            assert_eq!(FuzzArguments::parse(bad), None, "{bad:?}");
         }
     }
 

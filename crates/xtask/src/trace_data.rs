@@ -14,7 +14,8 @@ use anyhow::{Context, ensure};
 use flate2::read::MultiGzDecoder;
 use model::{CollectionId, Dimension, MachineId, Resources, TaskIndex, Time};
 use trace::google2011::{
-    EventKind, History, START, Scale, TaskEvent, TaskEvents, Trace, machines, removals, slice,
+    EventKind, HistoryBuilder, START, Scale, TaskEvent, TaskEvents, Trace, machines, removals,
+    slice,
 };
 use trace::{CellSnapshot, Job, PerMille};
 
@@ -240,7 +241,7 @@ fn read(directory: &Path) -> anyhow::Result<Trace> {
     let machines = machines(text(&directory.join("derived/machines-merged.csv.gz"))?.as_bytes())?;
     let removals =
         removals(text(&directory.join("derived/machine_remove_events.csv.gz"))?.as_bytes())?;
-    let mut history = History::new(Scale::default(), &machines, &removals);
+    let mut history = HistoryBuilder::new(Scale::default(), &machines, &removals);
     for part in parts(directory)? {
         history.read(text(&part)?.as_bytes()).with_context(|| part.display().to_string())?;
     }

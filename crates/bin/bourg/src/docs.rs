@@ -20,7 +20,7 @@ const NOT_TYPED: [&str; 3] = ["shim", "shims", "exec"];
 
 /// A command line on a page.
 #[derive(Debug)]
-struct Line {
+struct DocumentedCommand {
     /// The page and the line number.
     place: String,
     text: String,
@@ -86,7 +86,7 @@ fn write(page: &mut String, name: &str, mut command: Command, depth: usize) {
 }
 
 /// Why a command line is not valid, if so.
-fn wrong(line: &Line) -> Option<String> {
+fn wrong(line: &DocumentedCommand) -> Option<String> {
     let words = words(&line.text)?;
     let error = Bourg::try_parse_arguments(&words).err()?;
     let said = match error.get(ContextKind::InvalidValue) {
@@ -155,7 +155,7 @@ impl Bourg {
 }
 
 /// Every command line of the program on all pages.
-fn lines() -> Vec<Line> {
+fn lines() -> Vec<DocumentedCommand> {
     let mut lines = Vec::new();
     for path in pages() {
         let text = fs::read_to_string(root().join(&path)).expect("a page can be read");
@@ -179,7 +179,7 @@ fn lines() -> Vec<Line> {
                         unfinished = format!("{begin} ");
                         continue;
                     }
-                    lines.extend(typed_commands(&typed).map(|text| Line {
+                    lines.extend(typed_commands(&typed).map(|text| DocumentedCommand {
                         place: place.clone(),
                         text,
                         whole: true,
@@ -189,7 +189,7 @@ fn lines() -> Vec<Line> {
                 None => {
                     let spans = line.split('`').skip(1).step_by(2);
                     let spans = spans.filter(|span| span.starts_with("bourg "));
-                    lines.extend(spans.map(|span| Line {
+                    lines.extend(spans.map(|span| DocumentedCommand {
                         place: place.clone(),
                         text: span.to_owned(),
                         whole: false,
@@ -256,7 +256,7 @@ fn a_command_is_told_from_what_is_around_it() {
         ("bourg quota grant ana producton cpu=1", true, true),
         ("bourg statu", false, true),
     ] {
-        let line = Line { place: "here".to_owned(), text: text.to_owned(), whole };
+        let line = DocumentedCommand { place: "here".to_owned(), text: text.to_owned(), whole };
         assert_eq!(wrong(&line).is_some(), is_wrong, "{text}");
     }
 }

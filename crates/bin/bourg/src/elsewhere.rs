@@ -6,17 +6,17 @@ use command::Failure;
 
 /// The answer to a command of another system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
+enum Suggestion {
     /// The equivalent, or the nearest command.
     Here(&'static str),
     /// There is no equivalent yet; what to do instead.
     NotYet(&'static str),
 }
 
-use Answer::{Here, NotYet};
+use Suggestion::{Here, NotYet};
 
 /// The answers.
-const ANSWERS: &[(&[&str], Answer)] = &[
+const ANSWERS: &[(&[&str], Suggestion)] = &[
     (
         &["apply", "create", "submit", "start", "deploy", "up", "sbatch", "qsub", "launch"],
         Here(

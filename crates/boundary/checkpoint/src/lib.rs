@@ -18,7 +18,7 @@ use model::{LogIndex, RestoreEpoch, Term, Time};
 use prost::Message as _;
 use store::DataDirectory;
 use store::checkpoint::{CheckpointReader, CheckpointWriter};
-use store::log::{Kind, Log, RecordRef};
+use store::log::{Log, RecordKind, RecordRef};
 
 /// The kind of a section with a chunk of the image.
 const IMAGE_SECTION: u32 = 1;
@@ -103,7 +103,7 @@ pub fn begin_anew(
     origin: Origin,
 ) -> anyhow::Result<()> {
     write_in(&data.checkpoints(), image, origin)?;
-    let (kind, term, index) = (Kind::Restart, origin.term.0, image.index.0);
+    let (kind, term, index) = (RecordKind::Restart, origin.term.0, image.index.0);
     log.append(&[RecordRef { kind, term, index, level: 0, payload: &[] }])?;
     Ok(log.sync()?)
 }

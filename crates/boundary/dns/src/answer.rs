@@ -9,9 +9,9 @@ use hickory_proto::rr::{DNSClass, RData, RecordType};
 use model::{PortName, Random};
 
 use crate::names::{Answer, Endpoint, Lookup, Names};
-use crate::question::{Part, Question, Target};
-use crate::reply::{Draft, Record, Via};
-use crate::request::Request;
+use crate::question::{NamePart, Question, Target};
+use crate::reply::{Draft, ResourceRecord, Via};
+use crate::request::DnsRequest;
 use crate::zone::Zone;
 
 /// How long resolvers may use a negative answer, in seconds.
@@ -64,7 +64,7 @@ pub fn answer(
     settings: &Settings,
     random: &mut Random,
 ) -> Outcome {
-    let Some(request) = Request::read(request) else { return Outcome::Drop };
+    let Some(request) = DnsRequest::read(request) else { return Outcome::Drop };
     let recursion = settings.recursion;
     let drafted = match rejected(&request) {
         Some(code) => Drafted::Reply(Draft::of(code, recursion), false),
@@ -96,7 +96,7 @@ enum Drafted {
 }
 
 /// The response code for a request that is not looked at further.
-fn rejected(request: &Request) -> Option<ResponseCode> {
+fn rejected(request: &DnsRequest) -> Option<ResponseCode> {
     if request.header.metadata.op_code != OpCode::Query {
         return Some(ResponseCode::NotImp);
     }
@@ -117,7 +117,7 @@ fn rejected(request: &Request) -> Option<ResponseCode> {
 }
 
 fn draft(
-    request: &Request,
+    request: &DnsRequest,
     names: &dyn Names,
     settings: &Settings,
     random: &mut Random,
@@ -148,7 +148,7 @@ fn draft(
         return Drafted::Reply(zone.no_such_name(), stale);
     };
     let draft = match part {
-        Part::Port(port) => {
+        NamePart::Port(port) => {
             if endpoints.iter().any(|endpoint| port_of(endpoint, &port).is_some()) {
                 zone.records(kind, |kind| match kind {
                     RecordType::SRV => zone.ports(&question, &endpoints, &port, random),
@@ -158,8 +158,8 @@ fn draft(
                 zone.no_such_name()
             }
         }
-        Part::Tcp => zone.records(kind, |_| Records::default()),
-        Part::Itself => zone.records(kind, |kind| {
+        NamePart::Tcp => zone.records(kind, |_| Records::default()),
+        NamePart::Itself => zone.records(kind, |kind| {
             let shown = shown(&question, &endpoints, random);
             // Tasks on one machine have one address, and a set of records has none twice (RFC 2181,
             // section 5).
@@ -167,7 +167,7 @@ fn draft(
             let addresses = shown.into_iter().map(|endpoint| endpoint.address);
             let addresses = addresses.filter(|address| seen.insert(*address));
             let answers = addresses.filter_map(|it| address(kind, it));
-            let answers = answers.map(|data| Record { name: None, data }).collect();
+            let answers = answers.map(|data| ResourceRecord { name: None, data }).collect();
             Records { answers, additionals: Vec::new() }
         }),
     };
@@ -177,8 +177,8 @@ fn draft(
 /// The records that answer a request.
 #[derive(Default)]
 struct Records {
-    answers: Vec<Record>,
-    additionals: Vec<Record>,
+    answers: Vec<ResourceRecord>,
+    additionals: Vec<ResourceRecord>,
 }
 
 /// What the zone says.
@@ -194,7 +194,10 @@ impl Authority<'_> {
         let Records { answers, additionals } = match kind {
             RecordType::ANY => {
                 let data = RData::HINFO(HINFO::new("RFC8482".to_owned(), String::new()));
-                Records { answers: vec![Record { name: None, data }], additionals: Vec::new() }
+                Records {
+                    answers: vec![ResourceRecord { name: None, data }],
+                    additionals: Vec::new(),
+                }
             }
             kind => of(kind),
         };
@@ -219,12 +222,12 @@ impl Authority<'_> {
                 RecordType::NS => RData::NS(NS(zone.master().clone())),
                 _ => return Records::default(),
             };
-            Records { answers: vec![Record { name: None, data }], additionals: Vec::new() }
+            Records { answers: vec![ResourceRecord { name: None, data }], additionals: Vec::new() }
         })
     }
 
     /// The SOA record: the name server, the contact, and how long negative answers may be used.
-    fn soa(&self) -> Record {
+    fn soa(&self) -> ResourceRecord {
         let zone = &self.settings.zone;
         let data = SOA::new(
             zone.master().clone(),
@@ -236,7 +239,7 @@ impl Authority<'_> {
             3_600,
             NEGATIVE_TTL,
         );
-        Record { name: Some(zone.origin().clone()), data: RData::SOA(data) }
+        ResourceRecord { name: Some(zone.origin().clone()), data: RData::SOA(data) }
     }
 
     /// The names of an address. An address that the cell does not know is a foreign name.
@@ -244,7 +247,7 @@ impl Authority<'_> {
         let Answer::Found(endpoints) = answer else { return Drafted::Foreign };
         let names =
             endpoints.iter().filter_map(|endpoint| self.settings.zone.name_of(&endpoint.owner));
-        let names = names.map(|name| Record { name: None, data: RData::PTR(PTR(name)) });
+        let names = names.map(|name| ResourceRecord { name: None, data: RData::PTR(PTR(name)) });
         let answers: Vec<_> = names.collect();
         if answers.is_empty() {
             return Drafted::Foreign;
@@ -271,7 +274,7 @@ impl Authority<'_> {
             };
             let kind = if endpoint.address.is_ipv4() { RecordType::A } else { RecordType::AAAA };
             if let Some(data) = address(kind, endpoint.address) {
-                records.additionals.push(Record { name: Some(target.clone()), data });
+                records.additionals.push(ResourceRecord { name: Some(target.clone()), data });
             }
             targets.push((target, number));
         }
@@ -281,7 +284,7 @@ impl Authority<'_> {
         random.shuffle(&mut targets);
         let srv = |(target, number)| RData::SRV(SRV::new(0, 0, number, target));
         records.answers =
-            targets.into_iter().map(srv).map(|data| Record { name: None, data }).collect();
+            targets.into_iter().map(srv).map(|data| ResourceRecord { name: None, data }).collect();
         records
     }
 }

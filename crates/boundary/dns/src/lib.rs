@@ -39,7 +39,7 @@ pub use self::answer::{Outcome, Reply, Settings, answer};
 pub use self::cache::{Cache, CacheLimits};
 pub use self::limiter::{Rate, RateLimiter};
 pub use self::names::{Answer, Endpoint, Lookup, Names, Owner};
-pub use self::question::{Part, Question, Target};
+pub use self::question::{NamePart, Question, Target};
 pub use self::reply::{Failure, TTL, Via, failure, truncated};
 pub use self::request::{answers, reply_limit};
 pub use self::zone::{BadDomain, Zone};

@@ -39,7 +39,7 @@ pub enum Target {
     /// The zone itself.
     Apex,
     /// A name of the cell, or one below it.
-    Name(Question, Part),
+    Name(Question, NamePart),
     /// The reverse name of an address.
     Reverse(IpAddr),
     /// A name in the zone that can never exist.
@@ -50,7 +50,7 @@ pub enum Target {
 
 /// Which of the DNS names of a job or task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum NamePart {
     /// The name itself, which has addresses.
     Itself,
     /// `_tcp` below it, which has no records and exists because of the names below it (RFC 8020).

@@ -5,7 +5,7 @@ use hickory_proto::op::{Header, HeaderCounts, Metadata, ResponseCode};
 use hickory_proto::rr::{DNSClass, Name, RData, RecordType};
 use hickory_proto::serialize::binary::{BinEncodable as _, BinEncoder};
 
-use crate::request::{PAYLOAD_BYTES, Request};
+use crate::request::{DnsRequest, PAYLOAD_BYTES};
 
 /// How long resolvers may use a record, in seconds.
 pub const TTL: u32 = 5;
@@ -36,7 +36,7 @@ pub enum Failure {
 
 /// A record of a reply.
 #[derive(Clone, Debug)]
-pub(crate) struct Record {
+pub(crate) struct ResourceRecord {
     /// Whose record it is; `None` if the question's name.
     pub(crate) name: Option<Name>,
     /// What it says.
@@ -53,11 +53,11 @@ pub(crate) struct Draft {
     /// Whether it says that foreign names are resolved here.
     pub(crate) recursion: bool,
     /// The answers.
-    pub(crate) answers: Vec<Record>,
+    pub(crate) answers: Vec<ResourceRecord>,
     /// The authority section.
-    pub(crate) authorities: Vec<Record>,
+    pub(crate) authorities: Vec<ResourceRecord>,
     /// The additional section, without EDNS. What does not fit is left out.
-    pub(crate) additionals: Vec<Record>,
+    pub(crate) additionals: Vec<ResourceRecord>,
 }
 
 impl Draft {
@@ -67,7 +67,7 @@ impl Draft {
     }
 
     /// Writes the reply to a request.
-    pub(crate) fn write(&self, request: &Request, via: Via) -> Vec<u8> {
+    pub(crate) fn write(&self, request: &DnsRequest, via: Via) -> Vec<u8> {
         let limit = match via {
             Via::Udp => u16::try_from(request.reply_bytes_max()).unwrap_or(PAYLOAD_BYTES),
             Via::Tcp => u16::MAX,
@@ -82,7 +82,7 @@ impl Draft {
 
     fn write_within(
         &self,
-        request: &Request,
+        request: &DnsRequest,
         limit: u16,
         bytes: &mut Vec<u8>,
     ) -> Result<(), ProtoError> {
@@ -123,7 +123,7 @@ impl Draft {
 }
 
 /// Writes records while they fit. Returns how many did, and whether all did.
-fn write_records(encoder: &mut BinEncoder<'_>, records: &[Record]) -> (u16, bool) {
+fn write_records(encoder: &mut BinEncoder<'_>, records: &[ResourceRecord]) -> (u16, bool) {
     let mut written = 0;
     for record in records {
         let before = encoder.offset();
@@ -137,7 +137,7 @@ fn write_records(encoder: &mut BinEncoder<'_>, records: &[Record]) -> (u16, bool
     (written, true)
 }
 
-fn write_record(encoder: &mut BinEncoder<'_>, record: &Record) -> Result<(), ProtoError> {
+fn write_record(encoder: &mut BinEncoder<'_>, record: &ResourceRecord) -> Result<(), ProtoError> {
     match &record.name {
         Some(name) => name.emit(encoder)?,
         None => encoder.emit_u16(QUESTION)?,
@@ -166,7 +166,7 @@ pub fn failure(request: &[u8], via: Via, failure: Failure, recursion: bool) -> O
         Failure::ServerFailure => ResponseCode::ServFail,
         Failure::Refused => ResponseCode::Refused,
     };
-    Some(Draft::of(code, recursion).write(&Request::read(request)?, via))
+    Some(Draft::of(code, recursion).write(&DnsRequest::read(request)?, via))
 }
 
 /// A reply that says that the answer does not fit: the client asks again over TCP. `None` if the
@@ -175,7 +175,7 @@ pub fn failure(request: &[u8], via: Via, failure: Failure, recursion: bool) -> O
 pub fn truncated(request: &[u8], recursion: bool) -> Option<Vec<u8>> {
     /// The third byte of a header has the bit.
     const TRUNCATED: u8 = 0x02;
-    let request = Request::read(request)?;
+    let request = DnsRequest::read(request)?;
     let mut bytes = Draft::of(ResponseCode::NoError, recursion).write(&request, Via::Udp);
     *bytes.get_mut(2)? |= TRUNCATED;
     Some(bytes)

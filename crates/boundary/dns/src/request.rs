@@ -18,7 +18,7 @@ pub(crate) const PAYLOAD_BYTES: u16 = 1_232;
 
 /// A request, as far as its bytes can be read.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
+pub(crate) struct DnsRequest {
     /// Its header.
     pub(crate) header: Header,
     /// Its question, if it has exactly one.
@@ -40,7 +40,7 @@ pub(crate) struct Edns {
     pub(crate) dnssec_ok: bool,
 }
 
-impl Request {
+impl DnsRequest {
     /// Reads a request; `None` if it has no header, or is a response, which is never answered.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let mut decoder = BinDecoder::new(bytes);
@@ -94,7 +94,7 @@ impl Request {
 /// The largest reply over UDP to a request, in bytes: 512, or what its EDNS record says, up to 1,232.
 #[must_use]
 pub fn reply_limit(request: &[u8]) -> usize {
-    Request::read(request).map_or(PLAIN_BYTES, |request| request.reply_bytes_max())
+    DnsRequest::read(request).map_or(PLAIN_BYTES, |request| request.reply_bytes_max())
 }
 
 /// Whether a message is a response to a request: the same id, and the same question with the same
@@ -160,10 +160,10 @@ mod tests {
             ("no question", request([0, 0, 0, 0], &[]), Some((false, None))),
         ];
         for (what, bytes, expected) in table {
-            let read = Request::read(&bytes).map(|request| (request.well_formed, request.edns));
+            let read = DnsRequest::read(&bytes).map(|request| (request.well_formed, request.edns));
             assert_eq!(read, expected, "{what}");
         }
-        assert!(!Request::read(&request([1, 0, 0, 1], &[0; 4_096])).unwrap().well_formed);
+        assert!(!DnsRequest::read(&request([1, 0, 0, 1], &[0; 4_096])).unwrap().well_formed);
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
             [&[0xc0, 12], &[1, b'a', 0xc0, 12], &[0xc0, 14], &[0xff, 0xff], &[0x40, 1]];
         for name in names {
             let bytes = [&header, name, &[0, 1, 0, 1]].concat();
-            let read = Request::read(&bytes).expect("it has a header");
+            let read = DnsRequest::read(&bytes).expect("it has a header");
             assert!(!read.well_formed && read.query.is_none(), "{name:?}");
         }
     }

@@ -7,7 +7,7 @@ use model::{CellName, JobName, TaskIndex, UserName};
 use thiserror::Error;
 
 use crate::names::Owner;
-use crate::question::{Part, Question, Target};
+use crate::question::{NamePart, Question, Target};
 
 /// The name of the replicas below the zone.
 const MASTER: &str = "master";
@@ -122,7 +122,7 @@ impl Zone {
 /// What the labels below the zone are about, the lowest first; `None` if no such name can exist.
 fn below<'a>(mut labels: impl DoubleEndedIterator<Item = &'a [u8]>) -> Option<Target> {
     let mut next = || labels.next_back().map(lower_case);
-    let itself = |question| Some(Target::Name(question, Part::Itself));
+    let itself = |question| Some(Target::Name(question, NamePart::Itself));
     let Some(user) = next() else { return Some(Target::Apex) };
     let user = user?;
     let Some(job) = next() else {
@@ -151,9 +151,9 @@ fn below<'a>(mut labels: impl DoubleEndedIterator<Item = &'a [u8]>) -> Option<Ta
     if protocol != "_tcp" {
         return None;
     }
-    let Some(port) = next() else { return Some(Target::Name(question, Part::Tcp)) };
+    let Some(port) = next() else { return Some(Target::Name(question, NamePart::Tcp)) };
     let port = port?.strip_prefix('_')?.parse().ok()?;
-    next().is_none().then_some(Target::Name(question, Part::Port(port)))
+    next().is_none().then_some(Target::Name(question, NamePart::Port(port)))
 }
 
 /// A label in lower case; `None` if it is not ASCII.
@@ -297,7 +297,7 @@ mod tests {
         let target = |name| zone.target(&Name::from_ascii(name).unwrap());
         assert_eq!(
             target("master.cc.borg.EXAMPLE.com."),
-            Target::Name(Question::Master, Part::Itself)
+            Target::Name(Question::Master, NamePart::Itself)
         );
         assert_eq!(target("master.cc.borg."), Target::Foreign);
     }
@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(name.to_ascii(), "7.jfoo.ubar.cc.borg.example.com.");
         let Owner::Task { user, job, index } = owner else { unreachable!() };
         let task = Question::Task { user, job, index };
-        assert_eq!(zone.target(&name), Target::Name(task, Part::Itself));
+        assert_eq!(zone.target(&name), Target::Name(task, NamePart::Itself));
         assert_eq!(zone.name_of(&Owner::Master).unwrap().to_ascii(), "master.cc.borg.example.com.");
     }
 }

@@ -11,7 +11,7 @@ use store::log::Position;
 /// A stream, and what happens to it.
 #[derive(Arbitrary, Debug)]
 struct Script<'a> {
-    steps: Vec<Step<'a>>,
+    steps: Vec<WriterStep<'a>>,
     /// Whether the damage is that of a crash: in the last segment, behind what was durable.
     crash: bool,
     faults: [Option<Fault>; 3],
@@ -27,7 +27,7 @@ struct Script<'a> {
 
 /// One step of whoever writes the stream.
 #[derive(Arbitrary, Debug)]
-enum Step<'a> {
+enum WriterStep<'a> {
     /// An event of the operation so far above the last, so much later.
     Event {
         above: u8,
@@ -46,14 +46,14 @@ enum Step<'a> {
 }
 
 /// An event: its name, its time, its payload.
-type Known = (Cursor, u64, Vec<u8>);
+type WrittenEvent = (Cursor, u64, Vec<u8>);
 
 /// The writer, and what it wrote.
 struct Written {
     sealed: Vec<SegmentWriter>,
     active: SegmentWriter,
     synced: Position,
-    events: Vec<Known>,
+    events: Vec<WrittenEvent>,
     /// Where the next event may be.
     next: Cursor,
     time_us: u64,
@@ -156,14 +156,15 @@ fn check(script: &Script<'_>) {
     assert_eq!((events.last(), events.complete_up_to()), (Some(Cursor::at(index)), index));
 }
 
-fn event((cursor, time_us, payload): &Known) -> Event<'_> {
+fn event(written: &WrittenEvent) -> Event<'_> {
+    let (cursor, time_us, payload) = written;
     Event { index: cursor.index, sub: cursor.sub, time_us: *time_us, payload }
 }
 
 /// What a follower sees that goes on wherever it is told to.
 #[derive(Debug, Default)]
 struct Followed {
-    events: Vec<Known>,
+    events: Vec<WrittenEvent>,
     /// What it was told is missing.
     missing: Vec<(Cursor, Cursor)>,
     /// Whether it came upon a segment of a newer version.
@@ -210,7 +211,7 @@ impl Followed {
     }
 
     /// Asserts that what was seen are events of these, in their order.
-    fn assert_of(&self, known: &[Known]) {
+    fn assert_of(&self, known: &[WrittenEvent]) {
         let mut rest = known.iter();
         for event in &self.events {
             assert!(rest.any(|known| known == event), "{event:?} was not written, or not there");
@@ -219,7 +220,7 @@ impl Followed {
 }
 
 impl Written {
-    fn of(steps: &[Step<'_>]) -> Self {
+    fn of(steps: &[WriterStep<'_>]) -> Self {
         let mut this = Self {
             sealed: Vec::new(),
             active: SegmentWriter::events(1, Cursor::START, 0, Position::default()),
@@ -237,9 +238,9 @@ impl Written {
         this
     }
 
-    fn step(&mut self, step: &Step<'_>) {
+    fn step(&mut self, step: &WriterStep<'_>) {
         match step {
-            Step::Event { above, later, payload } => {
+            WriterStep::Event { above, later, payload } => {
                 let mut cursor = self.next;
                 if *above > 0 {
                     cursor = Cursor::at(cursor.index + u64::from(*above));
@@ -253,12 +254,12 @@ impl Written {
                 self.events.push(known);
                 self.next = cursor.after();
             }
-            Step::Mark { none } => {
+            WriterStep::Mark { none } => {
                 self.mark = self.mark.max(self.next.index) + u64::from(*none);
                 self.active.mark(self.mark, self.synced);
             }
-            Step::Sync => self.sync(),
-            Step::Roll { lost } => {
+            WriterStep::Sync => self.sync(),
+            WriterStep::Roll { lost } => {
                 if self.sealed.len() == 3 {
                     return;
                 }

@@ -7,12 +7,12 @@
 use crate::{Fault, RECORDS_AT, Scratch, SegmentWriter, arbitrary_from, assert_harmless};
 use arbitrary::Arbitrary;
 use store::history::History;
-use store::log::{Kind, Log, Options, Position, RecordRef, Recovered, Repair};
+use store::log::{Log, Options, Position, RecordKind, RecordRef, Recovered, Repair};
 
 /// A log, and what happens to it.
 #[derive(Arbitrary, Debug)]
 struct Script<'a> {
-    steps: Vec<Step<'a>>,
+    steps: Vec<WriterStep<'a>>,
     /// Whether the damage is that of a crash: in the last segment, behind what was durable.
     crash: bool,
     faults: [Option<Fault>; 3],
@@ -26,7 +26,7 @@ struct Script<'a> {
 
 /// One step of whoever writes the log.
 #[derive(Arbitrary, Debug)]
-enum Step<'a> {
+enum WriterStep<'a> {
     /// An entry, so far below the index that would follow.
     Entry {
         back: u8,
@@ -133,7 +133,7 @@ fn check(script: &Script<'_>) {
 
     let index = state.last.map_or(1, |(index, _)| index.saturating_add(1));
     let (term, level, payload) = (9, 1, &b"one more"[..]);
-    let one_more = RecordRef { kind: Kind::Entry, term, index, level, payload };
+    let one_more = RecordRef { kind: RecordKind::Entry, term, index, level, payload };
     log.append(&[one_more]).expect("there is room");
     log.sync().expect("it can be synced");
     drop(log);
@@ -144,7 +144,7 @@ fn check(script: &Script<'_>) {
 }
 
 impl Written {
-    fn of(steps: &[Step<'_>]) -> Self {
+    fn of(steps: &[WriterStep<'_>]) -> Self {
         let mut this = Self {
             sealed: Vec::new(),
             active: SegmentWriter::new(1, 1, 0, Position::default()),
@@ -159,11 +159,11 @@ impl Written {
         this
     }
 
-    fn step(&mut self, step: &Step<'_>) {
+    fn step(&mut self, step: &WriterStep<'_>) {
         let mut state = self.states.last().cloned().unwrap_or_default();
         match step {
-            Step::Sync => self.sync(),
-            Step::Roll => {
+            WriterStep::Sync => self.sync(),
+            WriterStep::Roll => {
                 if self.sealed.len() == 2 {
                     return;
                 }
@@ -176,32 +176,32 @@ impl Written {
                 self.sealed.push(std::mem::replace(&mut self.active, next));
                 self.synced = self.active.end();
                 if let Some(payload) = &state.hard_state {
-                    self.active.record(Kind::HardState, 0, index, payload, previous);
+                    self.active.record(RecordKind::HardState, 0, index, payload, previous);
                     self.synced = self.active.end();
                     self.states.push(state);
                     self.durable = self.states.len() - 1;
                 }
             }
-            Step::Entry { back, term, payload } => {
+            WriterStep::Entry { back, term, payload } => {
                 let (index, term) = (state.next().saturating_sub((*back).into()), (*term).into());
                 // Raft's first index is 1.
                 let index = index.max(1);
                 if state.last.is_some_and(|(last, _)| index <= last) {
                     self.replaced_from = self.replaced_from.min(index);
                 }
-                self.active.record(Kind::Entry, term, index, payload, self.synced);
+                self.active.record(RecordKind::Entry, term, index, payload, self.synced);
                 state.entry(index, term, payload);
                 self.states.push(state);
             }
-            Step::HardState { payload } => {
-                self.active.record(Kind::HardState, 0, 0, payload, self.synced);
+            WriterStep::HardState { payload } => {
+                self.active.record(RecordKind::HardState, 0, 0, payload, self.synced);
                 state.hard_state = Some(payload.to_vec());
                 self.states.push(state);
             }
-            Step::Restart { ahead, term } => {
+            WriterStep::Restart { ahead, term } => {
                 let index = state.next() + u64::from(*ahead);
                 self.replaced_from = 0;
-                self.active.record(Kind::Restart, (*term).into(), index, &[], self.synced);
+                self.active.record(RecordKind::Restart, (*term).into(), index, &[], self.synced);
                 state.entries.clear();
                 state.last = Some((index, (*term).into()));
                 self.states.push(state);

@@ -3,7 +3,7 @@
 //! run can be repeated.
 
 use store::events::{Cursor, Event};
-use store::log::{Kind, Position};
+use store::log::{Position, RecordKind};
 
 /// Where the records of a segment begin, in bytes.
 pub(crate) const RECORDS_AT: usize = 64;
@@ -65,12 +65,12 @@ impl SegmentWriter {
 
     /// Adds an event.
     pub(crate) fn event(&mut self, event: Event<'_>, synced: Position) {
-        self.add(Kind::Entry, event.time_us, event.index, event.sub, event.payload, synced);
+        self.add(RecordKind::Entry, event.time_us, event.index, event.sub, event.payload, synced);
     }
 
     /// Adds the mark that all events up to an index are there.
     pub(crate) fn mark(&mut self, through: u64, synced: Position) {
-        self.add(Kind::HardState, 0, through, 0, &[], synced);
+        self.add(RecordKind::HardState, 0, through, 0, &[], synced);
     }
 
     /// Adds a record that says that all before `synced` was durable.
@@ -79,7 +79,7 @@ impl SegmentWriter {
     /// Where the segment would have more than 4 GiB.
     pub(crate) fn record(
         &mut self,
-        kind: Kind,
+        kind: RecordKind,
         term: u64,
         index: u64,
         payload: &[u8],
@@ -90,7 +90,7 @@ impl SegmentWriter {
 
     fn add(
         &mut self,
-        kind: Kind,
+        kind: RecordKind,
         term: u64,
         index: u64,
         level: u32,
@@ -108,9 +108,9 @@ impl SegmentWriter {
         header.extend(length.to_le_bytes());
         header.extend(level.to_le_bytes());
         let kind = match kind {
-            Kind::Entry => 1,
-            Kind::HardState => 2,
-            Kind::Restart => 3,
+            RecordKind::Entry => 1,
+            RecordKind::HardState => 2,
+            RecordKind::Restart => 3,
         };
         header.extend([kind, 0, 0, 0]);
         let checksum = [&self.salt.to_le_bytes()[..], &self.sequence.to_le_bytes()]

@@ -14,14 +14,14 @@ use tonic::codegen::Bytes;
 use tonic::codegen::http::Response;
 
 use super::frame::{Frames, Violation};
-use super::session::{Fate, Piece, Session};
+use super::session::{Fate, LinkSession, Piece};
 use crate::{CLIENT_KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT};
 
 /// A session as one of its users has it. The connection ends when there is none.
-pub(super) struct Handle(Arc<Mutex<Session>>);
+pub(super) struct Handle(Arc<Mutex<LinkSession>>);
 
 impl Handle {
-    fn session(&self) -> MutexGuard<'_, Session> {
+    fn session(&self) -> MutexGuard<'_, LinkSession> {
         lock(&self.0)
     }
 
@@ -79,7 +79,7 @@ impl Drop for Stream {
 /// The connection: it is over when this is.
 pub(super) struct Connection<S = TlsStream<tokio::net::TcpStream>> {
     stream: S,
-    session: Arc<Mutex<Session>>,
+    session: Arc<Mutex<LinkSession>>,
     frames: Frames,
     /// What is being written, and how much of it was.
     writing: Vec<u8>,
@@ -94,7 +94,7 @@ pub(super) struct Connection<S = TlsStream<tokio::net::TcpStream>> {
 impl<S: AsyncBufRead + AsyncWrite + Unpin> Connection<S> {
     /// A connection over a stream, and its first user.
     pub(super) fn new(stream: S) -> (Self, Handle) {
-        let session = Arc::new(Mutex::new(Session::new()));
+        let session = Arc::new(Mutex::new(LinkSession::new()));
         let handle = Handle(Arc::clone(&session));
         let connection = Self {
             stream,
@@ -218,7 +218,7 @@ impl From<Violation> for Over {
     }
 }
 
-fn lock(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
+fn lock(session: &Mutex<LinkSession>) -> MutexGuard<'_, LinkSession> {
     session.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 use tonic::codegen::Bytes;
 
 use super::frame::Frames;
-use super::session::{Piece, Session};
+use super::session::{LinkSession, Piece};
 
 /// How much may be kept of what came, and of what is to be said about it, in octets: the windows of
 /// the connection and its one stream, and the answers to all pings.
@@ -17,7 +17,7 @@ const KEPT_MAX: usize = 2 << 20;
 /// # Panics
 /// Where more is kept of it than a connection may.
 pub fn hear(came: &[u8], piece: usize) {
-    let mut session = Session::new();
+    let mut session = LinkSession::new();
     let context = Context::from_waker(Waker::noop());
     let body = Bytes::from(vec![b'x'; 100_000]);
     // Nothing is asked before the server's settings are there.
@@ -43,7 +43,7 @@ pub fn hear(came: &[u8], piece: usize) {
 }
 
 /// Takes all of an answer that is there; how much it is.
-fn answer(session: &mut Session, context: &Context<'_>, id: u32) -> usize {
+fn answer(session: &mut LinkSession, context: &Context<'_>, id: u32) -> usize {
     let mut kept = 0;
     if let Poll::Ready(Ok(head)) = session.poll_head(context, id) {
         kept += head.headers().len();

@@ -70,14 +70,14 @@ pub struct Dialled {
 /// and call.
 #[derive(Clone)]
 pub struct Link {
-    shared: Arc<Shared>,
+    shared: Arc<LinkState>,
     accepts: Option<Arc<Accepts>>,
 }
 
 /// Whether a certificate with that serial number, the most significant byte first, is accepted.
 type Accepts = dyn Fn(&[u8]) -> bool + Send + Sync;
 
-struct Shared {
+struct LinkState {
     dial: Arc<dyn Dial>,
     current: Mutex<Current>,
 }
@@ -86,26 +86,26 @@ struct Shared {
 enum Current {
     None,
     /// It is dialled; whoever wants it waits for what comes of that.
-    Dialling(watch::Receiver<Option<Outcome>>),
+    Dialling(watch::Receiver<Option<DialOutcome>>),
     /// It was there when it was used last.
-    Open(Open),
+    Open(OpenConnection),
 }
 
 /// A connection, and the serial number of the certificate that the server showed.
 #[derive(Clone)]
-struct Open {
+struct OpenConnection {
     handle: Handle,
     serial: Arc<[u8]>,
 }
 
 /// What came of dialling.
-type Outcome = Result<Open, Status>;
+type DialOutcome = Result<OpenConnection, Status>;
 
 impl Link {
     /// A link to the server that `dial` reaches.
     #[must_use]
     pub fn new(dial: impl Dial) -> Self {
-        let shared = Shared { dial: Arc::new(dial), current: Mutex::new(Current::None) };
+        let shared = LinkState { dial: Arc::new(dial), current: Mutex::new(Current::None) };
         Self { shared: Arc::new(shared), accepts: None }
     }
 
@@ -139,7 +139,7 @@ impl Link {
         Err(self.shared.dial.revoked())
     }
 
-    async fn open(&self) -> Result<Open, Status> {
+    async fn open(&self) -> Result<OpenConnection, Status> {
         let mut dialled = {
             let mut current = self.shared.current.lock().unwrap_or_else(PoisonError::into_inner);
             match &*current {
@@ -163,7 +163,7 @@ impl Link {
         }
     }
 
-    async fn answer(self, request: Request<Body>) -> Result<Response<Answer>, Status> {
+    async fn answer(self, request: Request<Body>) -> Result<Response<ResponseBody>, Status> {
         let (head, body) = request.into_parts();
         let mut block = Vec::with_capacity(256);
         for (name, value) in [
@@ -181,7 +181,7 @@ impl Link {
         let fate = |fate| self.status(fate);
         let mut stream = self.accepted().await?.open(&block, &body).await.map_err(fate)?;
         let head = stream.head().await.map_err(fate)?;
-        Ok(head.map(|()| Answer { stream, link: self }))
+        Ok(head.map(|()| ResponseBody { stream, link: self }))
     }
 
     /// What a caller is told of a stream that has no answer.
@@ -203,14 +203,18 @@ impl Link {
 }
 
 /// Dials, tells what came of it, and keeps the connection up.
-async fn keep_up(dial: Arc<dyn Dial>, link: Weak<Shared>, tell: watch::Sender<Option<Outcome>>) {
+async fn keep_up(
+    dial: Arc<dyn Dial>,
+    link: Weak<LinkState>,
+    tell: watch::Sender<Option<DialOutcome>>,
+) {
     // In a box, so that a connection that stands has no room for it.
     let dialled = dial.dial().await;
     drop(dial);
     let (connection, dialled) = match dialled {
         Ok(Dialled { stream, serial }) => {
             let (connection, handle) = Connection::new(stream);
-            (Some(connection), Ok(Open { handle, serial }))
+            (Some(connection), Ok(OpenConnection { handle, serial }))
         }
         Err(failed) => (None, Err(failed)),
     };
@@ -241,9 +245,9 @@ async fn whole(body: Body) -> Result<Bytes, Status> {
 }
 
 impl Service<Request<Body>> for Link {
-    type Response = Response<Answer>;
+    type Response = Response<ResponseBody>;
     type Error = Status;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Answer>, Status>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Status>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Status>> {
         Poll::Ready(Ok(()))
@@ -278,12 +282,12 @@ fn time_limit(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// The body of an answer. The call is given up where this is dropped before its end.
-pub struct Answer {
+pub struct ResponseBody {
     stream: Stream,
     link: Link,
 }
 
-impl http_body::Body for Answer {
+impl http_body::Body for ResponseBody {
     type Data = Bytes;
     type Error = Status;
 
@@ -301,9 +305,9 @@ impl http_body::Body for Answer {
     }
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for ResponseBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer").field("link", &self.link).finish_non_exhaustive()
+        f.debug_struct("ResponseBody").field("link", &self.link).finish_non_exhaustive()
     }
 }
 

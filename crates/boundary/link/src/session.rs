@@ -51,8 +51,8 @@ pub(super) enum Fate {
 
 /// One connection.
 #[derive(Debug)]
-pub(super) struct Session {
-    streams: Vec<Stream>,
+pub(super) struct LinkSession {
+    streams: Vec<StreamState>,
     next: u32,
     /// What is to be written, and how many answers to settings and pings are in it.
     out: Vec<u8>,
@@ -79,7 +79,7 @@ pub(super) struct Session {
 }
 
 #[derive(Debug)]
-struct Stream {
+struct StreamState {
     id: u32,
     /// Who waits for what comes.
     reader: Option<Waker>,
@@ -110,7 +110,7 @@ pub(super) enum Piece {
     Trailers(HeaderMap),
 }
 
-impl Session {
+impl LinkSession {
     /// A connection with one user, which has our preface to write.
     pub(super) fn new() -> Self {
         let mut out = PREFACE.to_vec();
@@ -195,7 +195,7 @@ impl Session {
         let id = self.next;
         self.next += 2;
         self.write_block(id, block, body.is_empty());
-        self.streams.push(Stream {
+        self.streams.push(StreamState {
             id,
             reader: Some(context.waker().clone()),
             body: body.clone(),
@@ -526,7 +526,7 @@ impl Session {
     }
 
     /// The stream that a frame is of; none where it was closed here meanwhile.
-    fn stream(&mut self, id: u32) -> Result<Option<&mut Stream>, Violation> {
+    fn stream(&mut self, id: u32) -> Result<Option<&mut StreamState>, Violation> {
         if id.is_multiple_of(2) || id >= self.next {
             return Err(protocol("it speaks of a stream that was never opened"));
         }
@@ -540,7 +540,7 @@ impl Session {
     }
 }
 
-impl Stream {
+impl StreamState {
     fn wake(&mut self) {
         if let Some(reader) = self.reader.take() {
             reader.wake();

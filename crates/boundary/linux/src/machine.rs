@@ -65,7 +65,7 @@ pub enum Missing {
 
 /// The resources of a machine. Nothing is subtracted for the operating system.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Machine {
+pub struct MachineResources {
     /// CPU in thousandths of a core: the CPUs that this process may use, or its container's quota.
     pub cpu_milli: u64,
     /// Memory in bytes: the machine's, or its container's limit.
@@ -84,7 +84,7 @@ pub struct Machine {
     pub boot_id: String,
 }
 
-impl Machine {
+impl MachineResources {
     /// Detects the machine's resources; `data_dir` must exist, `isolation` is the result of
     /// [`preflight`].
     ///
@@ -293,7 +293,7 @@ mod tests {
     fn the_local_machine_is_discovered() {
         let isolation = preflight().unwrap();
         let dir = tempfile::tempdir().unwrap();
-        let machine = Machine::discover(dir.path(), isolation).unwrap();
+        let machine = MachineResources::discover(dir.path(), isolation).unwrap();
         assert!(machine.cpu_milli >= 100 && machine.memory_bytes > 1 << 20, "{machine:?}");
         assert!(machine.disk_bytes >= machine.disk_free_bytes && machine.disk_bytes > 0);
         assert!(machine.ephemeral_ports.0 < machine.ephemeral_ports.1);

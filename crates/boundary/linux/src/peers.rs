@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use nix::libc::{AF_INET, AF_INET6, IPPROTO_TCP, IPPROTO_UDP};
 use nix::sys::socket::{MsgFlags, recv, send};
 
-use crate::sock_diag::{self, Kind, REQUEST, message};
+use crate::sock_diag::{self, MessageKind, REQUEST, message};
 
 /// The protocol of two sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,10 +64,10 @@ impl Peers {
             };
             match message.kind {
                 _ if message.number != self.number => {}
-                Kind::Socket => return Ok(uid(message.body)),
-                Kind::Error(libc::ENOENT) => return Ok(None),
-                Kind::Error(code) => return Err(io::Error::from_raw_os_error(code)),
-                Kind::Done | Kind::Other => return Ok(None),
+                MessageKind::Socket => return Ok(uid(message.body)),
+                MessageKind::Error(libc::ENOENT) => return Ok(None),
+                MessageKind::Error(code) => return Err(io::Error::from_raw_os_error(code)),
+                MessageKind::Done | MessageKind::Other => return Ok(None),
             }
         }
     }

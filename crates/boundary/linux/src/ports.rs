@@ -18,7 +18,7 @@ use nix::sys::socket::{
     self, MsgFlags, SockaddrIn, SockaddrIn6, SockaddrStorage, getsockname, getsockopt, recv, send,
 };
 
-use crate::sock_diag::{self, Kind, REQUEST_AND_DUMP, message};
+use crate::sock_diag::{self, MessageKind, REQUEST_AND_DUMP, message};
 use crate::{process, sys};
 
 /// A socket that holds a port.
@@ -215,10 +215,12 @@ fn answers(kernel: &OwnedFd, found: &mut Vec<Socket>) -> io::Result<()> {
         let mut rest = buffer.get(..length).unwrap_or_default();
         while let Some(message) = message(rest) {
             match message.kind {
-                Kind::Done => return Ok(()),
-                Kind::Error(code) => return Err(io::Error::from_raw_os_error(code)),
-                Kind::Socket if found.len() < SOCKETS_MAX => found.extend(read(message.body)),
-                Kind::Socket | Kind::Other => {}
+                MessageKind::Done => return Ok(()),
+                MessageKind::Error(code) => return Err(io::Error::from_raw_os_error(code)),
+                MessageKind::Socket if found.len() < SOCKETS_MAX => {
+                    found.extend(read(message.body));
+                }
+                MessageKind::Socket | MessageKind::Other => {}
             }
             rest = message.more;
         }

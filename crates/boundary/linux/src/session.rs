@@ -164,7 +164,7 @@ fn session(dir: &Path, argv: &[String], size: Option<(u16, u16)>) -> Result<i32,
             let status = wait(&watched, &reports, &control).map_err(step("wait for the command"));
             let killed = match status {
                 // It left nothing behind.
-                Ok(Some(Report { alone: true, .. })) => Ok(()),
+                Ok(Some(ExitReport { alone: true, .. })) => Ok(()),
                 _ => kill_below(&processes, reaper.as_raw()),
             };
             let _ended = sys::pidfd_send_signal(watched.as_fd(), libc::SIGKILL);
@@ -206,14 +206,14 @@ fn send_file(control: &OwnedFd, file: &OwnedFd) -> io::Result<()> {
 
 /// How the command ended, as the reaper reports it.
 #[derive(Clone, Copy)]
-struct Report {
+struct ExitReport {
     /// The raw wait status.
     status: i32,
     /// Whether nothing that it started is left.
     alone: bool,
 }
 
-impl Report {
+impl ExitReport {
     fn to_bytes(self) -> [u8; 5] {
         let [a, b, c, d] = self.status.to_ne_bytes();
         [a, b, c, d, self.alone.into()]
@@ -226,7 +226,7 @@ impl Report {
 
 /// Waits for the end of the command, and forwards signals. `None` if the caller is gone or the reaper
 /// was killed, as at the end of the task.
-fn wait(reaper: &OwnedFd, reports: &OwnedFd, control: &OwnedFd) -> io::Result<Option<Report>> {
+fn wait(reaper: &OwnedFd, reports: &OwnedFd, control: &OwnedFd) -> io::Result<Option<ExitReport>> {
     let mut reports_file = File::from(reports.try_clone()?);
     loop {
         let mut fds = [
@@ -243,7 +243,7 @@ fn wait(reaper: &OwnedFd, reports: &OwnedFd, control: &OwnedFd) -> io::Result<Op
         if reported {
             let mut bytes = [0; 5];
             let read = reports_file.read_exact(&mut bytes);
-            return Ok(read.is_ok().then(|| Report::from_bytes(bytes)));
+            return Ok(read.is_ok().then(|| ExitReport::from_bytes(bytes)));
         }
         if ended {
             return Ok(None);
@@ -394,14 +394,14 @@ fn watch(
         {
             let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
             let alone = waitid(Id::All, flags) == Err(nix::Error::ECHILD);
-            file.write_all(&Report { status, alone }.to_bytes())?;
+            file.write_all(&ExitReport { status, alone }.to_bytes())?;
         }
     }
 }
 
 /// A process, by what a reused number would not have.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Known {
+struct ProcessStat {
     parent: i32,
     begun: u64,
     is_dead: bool,
@@ -447,7 +447,7 @@ fn kill_below(processes: &OwnedFd, reaper: i32) -> io::Result<()> {
     }
 }
 
-fn all_processes(processes: &OwnedFd) -> io::Result<HashMap<i32, Known>> {
+fn all_processes(processes: &OwnedFd) -> io::Result<HashMap<i32, ProcessStat>> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let mut directory = Dir::openat(processes, ".", flags, Mode::empty())?;
     let entries = directory.iter().filter_map(Result::ok);
@@ -455,7 +455,7 @@ fn all_processes(processes: &OwnedFd) -> io::Result<HashMap<i32, Known>> {
     Ok(pids.filter_map(|pid| Some((pid, process_of(processes.as_fd(), pid)?))).collect())
 }
 
-fn process_of(processes: BorrowedFd<'_>, pid: i32) -> Option<Known> {
+fn process_of(processes: BorrowedFd<'_>, pid: i32) -> Option<ProcessStat> {
     let path = format!("{pid}/stat");
     let file = openat(processes, path.as_str(), OFlag::O_CLOEXEC, Mode::empty()).ok()?;
     let mut text = Vec::new();
@@ -464,14 +464,14 @@ fn process_of(processes: BorrowedFd<'_>, pid: i32) -> Option<Known> {
 }
 
 /// Reads `/proc/PID/stat`. The name, in parentheses, may contain anything.
-fn known(stat: &str) -> Option<Known> {
+fn known(stat: &str) -> Option<ProcessStat> {
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut fields = rest.split(' ');
     let is_dead = matches!(fields.next()?, "Z" | "X" | "x");
     let parent = fields.next()?.parse().ok()?;
     // Field 22; the state is field 3.
     let begun = fields.nth(17)?.parse().ok()?;
-    Some(Known { parent, begun, is_dead })
+    Some(ProcessStat { parent, begun, is_dead })
 }
 
 #[cfg(test)]
@@ -482,7 +482,7 @@ mod tests {
     fn the_name_of_a_process_may_look_like_its_fields() {
         let rest = "S 7 8 9 0 -1 4 0 0 0 0 1 2 3 4 20 0 1 0 5021 100 200";
         let known = known(&format!("12 (a) Z 1 (b) {rest}")).expect("a process");
-        assert!(known == Known { parent: 7, begun: 5021, is_dead: false });
+        assert!(known == ProcessStat { parent: 7, begun: 5021, is_dead: false });
         assert!(super::known("12 (a").is_none());
     }
 }

@@ -23,7 +23,7 @@ pub(crate) fn request(flags: u16, number: u32, body: &[u8]) -> Vec<u8> {
 }
 
 /// What a message is.
-pub(crate) enum Kind {
+pub(crate) enum MessageKind {
     Socket,
     Done,
     Error(i32),
@@ -32,7 +32,7 @@ pub(crate) enum Kind {
 
 /// One message of several.
 pub(crate) struct Message<'a> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: MessageKind,
     pub(crate) number: u32,
     pub(crate) body: &'a [u8],
     /// The messages after it.
@@ -46,10 +46,10 @@ pub(crate) fn message(bytes: &[u8]) -> Option<Message<'_>> {
     let number = u32::from_ne_bytes(*bytes.get(8..)?.first_chunk()?);
     let body = bytes.get(HEADER..length)?;
     let kind = match kind {
-        2 => Kind::Error(-i32::from_ne_bytes(*body.first_chunk()?)),
-        3 => Kind::Done,
-        20 => Kind::Socket,
-        _ => Kind::Other,
+        2 => MessageKind::Error(-i32::from_ne_bytes(*body.first_chunk()?)),
+        3 => MessageKind::Done,
+        20 => MessageKind::Socket,
+        _ => MessageKind::Other,
     };
     let more = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
     Some(Message { kind, number, body, more })

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rpc::Validity;
-use rpc::transport::{Cause, Limits, Refusals, serve_web};
+use rpc::transport::{Cause, Limits, Refusals, WebOptions, serve_web};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -37,8 +37,9 @@ impl Web {
         let counted = refusals.clone();
         tokio::spawn(async move {
             let for_ever = std::future::pending();
-            let (by, pages) = ((&credentials, CELL), Routes::new(Who));
-            serve_web(listener, by, pages, limits, &counted, for_ever).await.unwrap();
+            let (credentials, refusals) = (&credentials, &counted);
+            let options = WebOptions { credentials, cell: CELL, limits, refusals };
+            serve_web(listener, options, Routes::new(Who), for_ever).await.unwrap();
         });
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(authority.ca_pem().as_bytes()).unwrap()).unwrap();

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use store::history::History;
-use store::log::{Kind, Log, Options, RecordRef};
+use store::log::{Log, Options, RecordKind, RecordRef};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
@@ -26,7 +26,7 @@ fn measure(
     let (mut log, _) = Log::open(directory, Options::default())?;
     let payload = vec![0xB0; bytes];
     let begin = Instant::now();
-    let kind = Kind::Entry;
+    let kind = RecordKind::Entry;
     let indexes: Vec<u64> = (1..=records).collect();
     for chunk in indexes.chunks(1000) {
         let batch: Vec<_> = chunk

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::log::{Kind, Log, Options, RecordRef};
+use crate::log::{Log, Options, RecordKind, RecordRef};
 use crate::{Error, Result, disk, segments};
 
 /// How long single writes took to become durable.
@@ -83,7 +83,7 @@ pub fn measure_append(
         // The first append creates the segment, which is not part of the cost of an append.
         for index in 0..=runs {
             let begin = Instant::now();
-            let (kind, index) = (Kind::Entry, index as u64);
+            let (kind, index) = (RecordKind::Entry, index as u64);
             log.append(&[RecordRef { kind, term: 1, index, level: 1, payload: &payload }])?;
             log.sync()?;
             times.push(begin.elapsed());

@@ -8,7 +8,7 @@ mod support;
 use std::fs;
 
 use proptest::prelude::*;
-use store::log::{Kind, Log, Recovered, Repair};
+use store::log::{Log, RecordKind, Recovered, Repair};
 use support::{SMALL, segments};
 
 #[derive(Debug, Clone)]
@@ -91,10 +91,10 @@ proptest! {
                     let index = state.next_index().saturating_sub(*back).max(1);
                     state.entries.retain(|(i, _)| *i < index);
                     state.entries.push((index, payload.clone()));
-                    batch.push((Kind::Entry, index, payload));
+                    batch.push((RecordKind::Entry, index, payload));
                 } else {
                     state.hard_state = Some(payload.clone());
-                    batch.push((Kind::HardState, 0, payload));
+                    batch.push((RecordKind::HardState, 0, payload));
                 }
                 states.push(state);
             }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use store::checkpoint::{self, CheckpointReader, CheckpointWriter};
 use store::history::{History, Start};
-use store::log::{Kind, Log, RecordRef};
+use store::log::{Log, RecordKind, RecordRef};
 use store::retention::{Retention, plan};
 use store::{DataDirectory, Error};
 use support::{SMALL, append, entry, hard_state, segments};
@@ -226,7 +226,8 @@ fn replaced_entries_are_not_history() {
     }
 
     // An installed snapshot voids everything before it.
-    let restart = RecordRef { kind: Kind::Restart, term: 5, index: 900, level: 0, payload: b"" };
+    let restart =
+        RecordRef { kind: RecordKind::Restart, term: 5, index: 900, level: 0, payload: b"" };
     log.append(&[restart]).unwrap();
     for index in 901..=1000 {
         append(&mut log, 5, [index]);

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::Write as _;
 
 use store::Error;
-use store::log::{Kind, Log, MAX_PAYLOAD_BYTES, Options, RecordRef, Recovered, Repair};
+use store::log::{Log, MAX_PAYLOAD_BYTES, Options, RecordKind, RecordRef, Recovered, Repair};
 use support::{SMALL, append, entries, entry, hard_state, segments};
 
 #[test]
@@ -84,7 +84,8 @@ fn an_installed_snapshot_restarts_the_log() {
     let dir = tempfile::tempdir().unwrap();
     let (mut log, _) = Log::open(dir.path(), SMALL).unwrap();
     append(&mut log, 1, 1..=5);
-    let restart = RecordRef { kind: Kind::Restart, term: 4, index: 100, level: 0, payload: b"" };
+    let restart =
+        RecordRef { kind: RecordKind::Restart, term: 4, index: 100, level: 0, payload: b"" };
     log.append(&[restart]).unwrap();
     log.sync().unwrap();
     let (mut log, recovered) = Log::open(dir.path(), SMALL).unwrap();
@@ -99,7 +100,8 @@ fn an_installed_snapshot_restarts_the_log() {
 fn a_log_that_begins_with_a_restart_says_from_where() {
     let dir = tempfile::tempdir().unwrap();
     let (mut log, _) = Log::open(dir.path(), SMALL).unwrap();
-    let restart = RecordRef { kind: Kind::Restart, term: 4, index: 100, level: 0, payload: b"" };
+    let restart =
+        RecordRef { kind: RecordKind::Restart, term: 4, index: 100, level: 0, payload: b"" };
     log.append(&[restart]).unwrap();
     log.sync().unwrap();
     append(&mut log, 4, 101..=102);

@@ -6,7 +6,7 @@ use model::{Appclass, Permille, Time};
 use spec::{Autoscale, CpuRam};
 
 use crate::history::History;
-use crate::recommend::{Part, Recommendation, out_of_memory, peak_and_decay, percentile};
+use crate::recommend::{Recommendation, ScaledResource, out_of_memory, peak_and_decay, percentile};
 use crate::settings::Settings;
 
 /// A job as a decision sees it.
@@ -70,7 +70,7 @@ pub fn decide(now: Time, job: &Job, history: &History, settings: &Settings) -> O
     let known = history.span(now) >= settings.warm_up;
     let rested = job.changed.is_none_or(|changed| now.since(changed) >= settings.lower_every);
     let mut change = Change { from: job.limit, to: job.limit, cpu: None, ram: None };
-    for part in [Part::Cpu, Part::Ram] {
+    for part in [ScaledResource::Cpu, ScaledResource::Ram] {
         let Some(why) = recommend(part, job.appclass, history, now, settings) else { continue };
         let is = part.of(job.limit);
         let mut amount = job.limit;
@@ -83,8 +83,8 @@ pub fn decide(now: Time, job: &Job, history: &History, settings: &Settings) -> O
         if wanted >= least_raised || at_most || wanted <= most_lowered && known && rested {
             part.set(&mut change.to, wanted);
             match part {
-                Part::Cpu => change.cpu = Some(why),
-                Part::Ram => change.ram = Some(why),
+                ScaledResource::Cpu => change.cpu = Some(why),
+                ScaledResource::Ram => change.ram = Some(why),
             }
         }
     }
@@ -92,7 +92,7 @@ pub fn decide(now: Time, job: &Job, history: &History, settings: &Settings) -> O
 }
 
 fn recommend(
-    part: Part,
+    part: ScaledResource,
     appclass: Appclass,
     history: &History,
     now: Time,
@@ -107,8 +107,8 @@ fn recommend(
         Appclass::Batch => peak.into_iter().chain(percentile).min_by_key(|found| found.needed),
     };
     let memory = match part {
-        Part::Ram => out_of_memory(history, now, settings),
-        Part::Cpu => None,
+        ScaledResource::Ram => out_of_memory(history, now, settings),
+        ScaledResource::Cpu => None,
     };
     by_usage.into_iter().chain(memory).max_by_key(|found| found.needed)
 }

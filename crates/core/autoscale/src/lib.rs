@@ -19,5 +19,5 @@ mod settings;
 
 pub use decide::{Change, Job, decide};
 pub use history::{Damaged, History, OutOfMemory, WINDOWS_MAX, Window};
-pub use recommend::{Part, Recommendation, Recommender};
+pub use recommend::{Recommendation, Recommender, ScaledResource};
 pub use settings::Settings;

@@ -26,7 +26,7 @@ pub enum Recommender {
 
 /// CPU or RAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Part {
+pub enum ScaledResource {
     /// CPU.
     Cpu,
     /// RAM.
@@ -37,7 +37,7 @@ pub enum Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recommendation {
     /// What it is about; in milli-cores or bytes.
-    pub part: Part,
+    pub part: ScaledResource,
     /// Who says it.
     pub by: Recommender,
     /// The usage that it is derived from, as it was measured.
@@ -62,7 +62,7 @@ impl Recommender {
     }
 }
 
-impl Part {
+impl ScaledResource {
     /// Formats a quantity for people.
     #[must_use]
     pub fn show(self, amount: u64) -> String {
@@ -138,7 +138,7 @@ fn age(now: Time, window: &Window) -> Span {
 
 /// The recommendation of [`Recommender::PeakAndDecay`]; `None` without a window.
 pub(crate) fn peak_and_decay(
-    part: Part,
+    part: ScaledResource,
     history: &History,
     now: Time,
     settings: &Settings,
@@ -156,17 +156,17 @@ pub(crate) fn peak_and_decay(
 
 /// The recommendation of [`Recommender::Percentile`]; `None` without a window.
 pub(crate) fn percentile(
-    part: Part,
+    part: ScaledResource,
     history: &History,
     now: Time,
     settings: &Settings,
 ) -> Option<Recommendation> {
     let (used, age) = match part {
-        Part::Ram => {
+        ScaledResource::Ram => {
             let peak = |window: &Window| (part.of(window.used), age(now, window));
             history.windows().map(peak).max_by_key(|(used, _)| *used)?
         }
-        Part::Cpu => {
+        ScaledResource::Cpu => {
             let weighted = |window: &Window| {
                 let weight = decayed(WEIGHT, age(now, window), settings.half_life).max(1);
                 (part.of(window.used), weight)
@@ -199,6 +199,7 @@ pub(crate) fn out_of_memory(
     let last = history.out_of_memory()?;
     let (age, used) = (now.since(last.at), last.limit.0);
     let needed = decayed(used.saturating_mul(2), age, settings.half_life);
-    let (part, by, windows) = (Part::Ram, Recommender::OutOfMemory, history.windows().len());
+    let (part, by, windows) =
+        (ScaledResource::Ram, Recommender::OutOfMemory, history.windows().len());
     Some(Recommendation { part, by, used, age, needed, windows })
 }

@@ -3,7 +3,7 @@
 use spec::{Autoscale, AutoscaleProblem, CpuRam, Path};
 
 use crate::error::ErrorKind;
-use crate::fields::{Diagnostics, Fields, Shape};
+use crate::fields::{Diagnostics, Fields, Shape, Spelling};
 use crate::json::Json;
 use crate::quantity::{self, text};
 use crate::words;
@@ -86,10 +86,16 @@ fn amount(fields: &Fields<'_>, name: &'static str, found: &mut Diagnostics) -> O
     };
     require("cpu", "cpuMilli", "cpu: 0.1");
     require("ram", "ramBytes", "ram: '64 MiB'");
-    let cpu =
-        fields.read_either(("cpu", quantity::cores), ("cpuMilli", quantity::milli_cores), found);
-    let ram =
-        fields.read_either(("ram", quantity::bytes), ("ramBytes", quantity::whole_bytes), found);
+    let cpu = fields.read_either(
+        &Spelling { name: "cpu", read: quantity::cores },
+        &Spelling { name: "cpuMilli", read: quantity::milli_cores },
+        found,
+    );
+    let ram = fields.read_either(
+        &Spelling { name: "ram", read: quantity::bytes },
+        &Spelling { name: "ramBytes", read: quantity::whole_bytes },
+        found,
+    );
     Some(CpuRam { cpu: cpu?, ram: ram? })
 }
 

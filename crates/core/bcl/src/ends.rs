@@ -3,7 +3,7 @@
 use model::Span;
 use spec::{LogPolicy, Path, Saver};
 
-use crate::fields::{Diagnostics, Fields, Shape};
+use crate::fields::{Diagnostics, Fields, Shape, Spelling};
 use crate::json::Json;
 use crate::quantity::{self, CMD, word};
 
@@ -52,8 +52,8 @@ pub(crate) fn logs(value: &Json, path: Path, found: &mut Diagnostics) -> LogPoli
     LogPolicy {
         keep,
         max: fields.read_either(
-            ("max", quantity::bytes),
-            ("maxBytes", quantity::whole_bytes),
+            &Spelling { name: "max", read: quantity::bytes },
+            &Spelling { name: "maxBytes", read: quantity::whole_bytes },
             found,
         ),
     }

@@ -66,7 +66,10 @@ pub(crate) struct Shape {
 }
 
 /// A field's name and the function that reads its value.
-type Spelling<T> = (&'static str, fn(&Json) -> Result<T, ErrorKind>);
+pub(crate) struct Spelling<T> {
+    pub(crate) name: &'static str,
+    pub(crate) read: fn(&Json) -> Result<T, ErrorKind>,
+}
 
 /// An object whose fields are being read. A field that is null counts as absent, as in canonical
 /// JSON. A read function that returns `None` has recorded a problem, unless the field is absent.
@@ -129,15 +132,17 @@ impl<'j> Fields<'j> {
     /// Reads a field that has two spellings, of which at most one may be present.
     pub(crate) fn read_either<T>(
         &self,
-        (one, read_one): Spelling<T>,
-        (other, read_other): Spelling<T>,
+        one: &Spelling<T>,
+        other: &Spelling<T>,
         found: &mut Diagnostics,
     ) -> Option<T> {
-        if self.get(one).is_some() && self.get(other).is_some() {
-            found.add(self.path.field(other), ErrorKind::Both { one, other });
+        if self.get(one.name).is_some() && self.get(other.name).is_some() {
+            let both = ErrorKind::Both { one: one.name, other: other.name };
+            found.add(self.path.field(other.name), both);
             return None;
         }
-        self.read(one, found, read_one).or_else(|| self.read(other, found, read_other))
+        let first = self.read(one.name, found, one.read);
+        first.or_else(|| self.read(other.name, found, other.read))
     }
 
     /// Records a problem if a field is missing.

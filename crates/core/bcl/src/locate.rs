@@ -60,7 +60,7 @@ pub(crate) enum Want<'w> {
 }
 
 /// The result of searching an expression for a value below it.
-pub(crate) enum Answer {
+pub(crate) enum SearchResult {
     /// The value is certainly not from here.
     Absent,
     /// The value may be from here; with the nearest enclosing text.
@@ -98,8 +98,8 @@ impl<'n> Trees<'n> {
         let wants = wants(result, path);
         let walk = Walk::new(self, STEPS_MAX);
         let around = match walk.find(root, &Scope::default(), &wants, DEPTH_MAX) {
-            Answer::At(spot) => return Some(spot),
-            Answer::Unknown(Some(range)) => range,
+            SearchResult::At(spot) => return Some(spot),
+            SearchResult::Unknown(Some(range)) => range,
             _ => self.range(root.span)?,
         };
         Some(Spot { name: around, whole: around, exact: false })
@@ -137,7 +137,7 @@ fn wants<'w>(result: &Json, path: &'w Path) -> Vec<Want<'w>> {
     path.0.iter().map(want).collect()
 }
 
-impl Answer {
+impl SearchResult {
     /// Sets the nearest enclosing text if none is known yet.
     pub(crate) fn or_around(self, around: Option<Range>) -> Self {
         match self {

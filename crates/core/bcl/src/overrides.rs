@@ -8,7 +8,7 @@ use spec::{Constraint, HealthCheck, Path, Probe, ProblemKind, TaskOverride, Task
 
 use crate::constraints::constraints;
 use crate::error::ErrorKind;
-use crate::fields::{Diagnostics, Fields, Shape};
+use crate::fields::{Diagnostics, Fields, Shape, Spelling};
 use crate::health::{self, health_check, port_name};
 use crate::json::Json;
 use crate::limits;
@@ -41,7 +41,7 @@ const PORTS: &str = "a list of port names, such as ['http']";
 const QUANTITY_SPELLINGS: &[&str] = &["cpuMilli", "ramBytes", "diskBytes", "diskRateBytes"];
 
 /// The fields that a job and an override share.
-pub(crate) struct Change {
+pub(crate) struct JobFields {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) cmd: Option<Vec<String>>,
     pub(crate) env: BTreeMap<String, String>,
@@ -61,18 +61,22 @@ pub(crate) struct Limit {
     disk_rate: Option<Bytes>,
 }
 
-impl Change {
+impl JobFields {
     /// Reads the fields, without `ports` unless these are a list of names.
     pub(crate) fn read(fields: &Fields<'_>, lists_ports: bool, found: &mut Diagnostics) -> Self {
         let mut bytes = |one, other| {
-            fields.read_either((one, quantity::bytes), (other, quantity::whole_bytes), found)
+            fields.read_either(
+                &Spelling { name: one, read: quantity::bytes },
+                &Spelling { name: other, read: quantity::whole_bytes },
+                found,
+            )
         };
         let ram = bytes("ram", "ramBytes");
         let disk = bytes("disk", "diskBytes");
         let disk_rate = bytes("diskRate", "diskRateBytes");
         let cpu = fields.read_either(
-            ("cpu", quantity::cores),
-            ("cpuMilli", quantity::milli_cores),
+            &Spelling { name: "cpu", read: quantity::cores },
+            &Spelling { name: "cpuMilli", read: quantity::milli_cores },
             found,
         );
         let limit = Limit { cpu, ram, disk, disk_rate };
@@ -97,7 +101,7 @@ impl Change {
     }
 }
 
-impl Change {
+impl JobFields {
     /// Converts to an override of tasks with the given default limits.
     fn over(self, usual: Resources) -> TaskOverride {
         TaskOverride {
@@ -162,7 +166,7 @@ pub(crate) fn overrides(
         if usual.health_check.is_some() && check.is_some_and(health::is_off) {
             found.add(at.field("healthCheck"), ErrorKind::HealthCheckStays);
         }
-        let change = Change::read(&fields, true, found).over(usual.limit);
+        let change = JobFields::read(&fields, true, found).over(usual.limit);
         let bytes = size(&change);
         for (from, to) in ranges {
             // An invalid number of tasks is reported elsewhere.

@@ -21,7 +21,7 @@ use crate::fields::{Diagnostics, Fields, Shape};
 use crate::health;
 use crate::json::Json;
 use crate::network;
-use crate::overrides::{Change, overrides};
+use crate::overrides::{JobFields, overrides};
 use crate::policy;
 use crate::problems::problems;
 use crate::quantity::{self, text, truth, wrong_type};
@@ -113,7 +113,7 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
     let appclass = fields.read("appclass", found, appclass).unwrap_or_default();
     let scheduling_class = fields.read("schedulingClass", found, scheduling_class);
     let network = network::network(&fields, found);
-    let usual = Change::read(&fields, network::lists_ports(&fields), found);
+    let usual = JobFields::read(&fields, network::lists_ports(&fields), found);
     let mut task = TaskSpec::of(usual.cmd.unwrap_or_default());
     task.env = usual.env;
     task.limit = usual.limit.over(task.limit);

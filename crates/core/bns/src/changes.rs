@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::record::{is_behind, is_named, named};
 
 /// The name of a job or a service: its owner, and its own.
-pub type Key = Arc<(UserName, JobName)>;
+pub type NameKey = Arc<(UserName, JobName)>;
 
 /// The maximum number of names without a record that are remembered, for watches that still have to
 /// learn that they are gone.
@@ -28,12 +28,12 @@ pub struct Changes {
     index: LogIndex,
     /// Every change after this index is known.
     since: LogIndex,
-    names: OrdMap<Key, Changed>,
+    names: OrdMap<NameKey, Changed>,
     /// The jobs behind each service.
-    behind: OrdMap<Key, OrdSet<CollectionId>>,
-    by_index: OrdSet<(LogIndex, Key)>,
+    behind: OrdMap<NameKey, OrdSet<CollectionId>>,
+    by_index: OrdSet<(LogIndex, NameKey)>,
     /// The names without a record.
-    gone: OrdSet<(LogIndex, Key)>,
+    gone: OrdSet<(LogIndex, NameKey)>,
     gone_max: usize,
 }
 
@@ -166,7 +166,7 @@ impl Changes {
         jobs.into_iter().flatten().copied()
     }
 
-    fn set(&mut self, key: Key, is_there: bool) {
+    fn set(&mut self, key: NameKey, is_there: bool) {
         let changed = Changed { at: self.index, is_there };
         if let Some(before) = self.names.insert(Arc::clone(&key), changed) {
             self.by_index.remove(&(before.at, Arc::clone(&key)));
@@ -193,14 +193,14 @@ impl Changes {
     ///
     /// # Errors
     /// If not all of them are known.
-    pub fn after(&self, index: LogIndex) -> Result<impl Iterator<Item = &Key>, Forgotten> {
+    pub fn after(&self, index: LogIndex) -> Result<impl Iterator<Item = &NameKey>, Forgotten> {
         if index < self.since {
             return Err(Forgotten { asked: index, since: self.since });
         }
         let first = LogIndex(index.0.saturating_add(1));
         // Below every key of that index.
         let later = self.by_index.iter().rev().take_while(move |(at, _)| *at >= first);
-        let mut keys: Vec<&Key> = later.map(|(_, key)| key).collect();
+        let mut keys: Vec<&NameKey> = later.map(|(_, key)| key).collect();
         keys.reverse();
         Ok(keys.into_iter())
     }
@@ -262,10 +262,10 @@ fn has_record(cell: &Cell, user: &UserName, name: &JobName) -> bool {
     named(cell, user, name).is_some() || cell.service(user, name).is_some()
 }
 
-fn service_key(service: &Service) -> Key {
+fn service_key(service: &Service) -> NameKey {
     Arc::new((service.owner.clone(), service.name.clone()))
 }
 
-fn key(job: &Job) -> Key {
+fn key(job: &Job) -> NameKey {
     Arc::new((job.owner.clone(), job.spec.name.clone()))
 }

@@ -14,6 +14,6 @@ mod changes;
 mod record;
 mod service;
 
-pub use changes::{Changes, Forgotten, Key};
+pub use changes::{Changes, Forgotten, NameKey};
 pub use record::{Stage, TaskRecord, is_behind, is_named, named, task, tasks};
 pub use service::{Match, candidates, service_tasks};

@@ -434,7 +434,7 @@ proptest! {
         let began = began.index(states.len());
         for (one, other) in states[began..].iter().zip(replayed(&log, began)) {
             let since = states[began].0.index();
-            let keys = |changes: &Changes| -> Vec<bns::Key> {
+            let keys = |changes: &Changes| -> Vec<bns::NameKey> {
                 changes.after(since).expect("known").cloned().collect()
             };
             prop_assert_eq!(keys(&one.1), keys(&other.1));

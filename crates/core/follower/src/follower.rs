@@ -92,7 +92,7 @@ pub struct OutOfOrder {
 /// The process of a scheduler.
 #[derive(Debug)]
 pub struct Follower {
-    stream: Stream,
+    stream: ReplicaStream,
     copy: Option<Copied>,
     /// The proposal on its way; while there is no stream, one whose outcome is unknown.
     proposed: Option<Proposed>,
@@ -106,7 +106,7 @@ pub struct Follower {
 
 /// The connection to a replica.
 #[derive(Debug)]
-enum Stream {
+enum ReplicaStream {
     /// There is none before this time.
     Closed { until: Time },
     /// A replica is asked, and has not yet answered.
@@ -133,7 +133,7 @@ struct Proposed {
 impl Default for Follower {
     fn default() -> Self {
         Self {
-            stream: Stream::Closed { until: Time::ZERO },
+            stream: ReplicaStream::Closed { until: Time::ZERO },
             copy: None,
             proposed: None,
             proposals: 0,
@@ -154,7 +154,7 @@ impl Follower {
     /// The number of the proposal whose answer it awaits. An answer to any other counts for nothing.
     #[must_use]
     pub fn awaits(&self) -> Option<u64> {
-        let is_open = matches!(self.stream, Stream::Open);
+        let is_open = matches!(self.stream, ReplicaStream::Open);
         self.proposed.as_ref().filter(|_| is_open).map(|proposed| proposed.number)
     }
 
@@ -163,11 +163,11 @@ impl Follower {
     #[must_use]
     pub fn next_tick(&self) -> Option<Time> {
         match (&self.stream, &self.proposed) {
-            (Stream::Closed { until }, _) => Some(*until),
-            (Stream::Requested, _) => None,
+            (ReplicaStream::Closed { until }, _) => Some(*until),
+            (ReplicaStream::Requested, _) => None,
             // What is due meanwhile is done when it is answered.
-            (Stream::Open, Some(proposed)) => Some(proposed.until),
-            (Stream::Open, None) => self.next_pass,
+            (ReplicaStream::Open, Some(proposed)) => Some(proposed.until),
+            (ReplicaStream::Open, None) => self.next_pass,
         }
     }
 
@@ -189,7 +189,7 @@ impl Follower {
             Input::Resumed if self.copy.is_some() => self.open(now),
             Input::Resumed => self.close(now),
             Input::Record { index, term, operation } => {
-                return self.record(now, (index, term), operation);
+                return self.record(now, index, term, operation);
             }
             Input::Unreadable => {
                 self.copy = None;
@@ -216,14 +216,14 @@ impl Follower {
     #[must_use]
     pub fn tick(&mut self, now: Time) -> Option<Effect> {
         match self.stream {
-            Stream::Closed { until } if until <= now => {
+            ReplicaStream::Closed { until } if until <= now => {
                 let (attempt, has) = (self.attempts, self.copy.as_ref().map(|copy| copy.is));
-                self.stream = Stream::Requested;
+                self.stream = ReplicaStream::Requested;
                 self.attempts += 1;
                 Some(Effect::Follow { attempt, has })
             }
-            Stream::Closed { .. } | Stream::Requested => None,
-            Stream::Open => {
+            ReplicaStream::Closed { .. } | ReplicaStream::Requested => None,
+            ReplicaStream::Open => {
                 if let Some(late) = self.proposed.take_if(|proposed| proposed.until <= now) {
                     self.give_up(now, late);
                 }
@@ -239,10 +239,13 @@ impl Follower {
     fn record(
         &mut self,
         now: Time,
-        (index, term): (LogIndex, Term),
+        index: LogIndex,
+        term: Term,
         operation: Option<(Time, Op)>,
     ) -> Result<(), OutOfOrder> {
-        let (Stream::Open, Some(copy)) = (&self.stream, &mut self.copy) else { return Ok(()) };
+        let (ReplicaStream::Open, Some(copy)) = (&self.stream, &mut self.copy) else {
+            return Ok(());
+        };
         let expected = copy.is.index.next();
         if index != expected {
             self.copy = None;
@@ -257,7 +260,7 @@ impl Follower {
 
     /// The stream is open: everything begins with what the replica says now.
     fn open(&mut self, now: Time) {
-        (self.stream, self.rest_until, self.next_pass) = (Stream::Open, now, None);
+        (self.stream, self.rest_until, self.next_pass) = (ReplicaStream::Open, now, None);
         if let Some(lost) = self.proposed.take() {
             // What became of it may be in the records that come.
             self.give_up(now, lost);
@@ -265,7 +268,7 @@ impl Follower {
     }
 
     fn close(&mut self, now: Time) {
-        self.stream = Stream::Closed { until: now + RETRY_DELAY };
+        self.stream = ReplicaStream::Closed { until: now + RETRY_DELAY };
     }
 
     /// The proposal that was answered; `None` if that is not awaited any more.

@@ -26,7 +26,7 @@ use crate::{Action, Reachability, Settings};
 
 /// How a machine is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Standing {
+enum MachineStanding {
     /// Not expected to answer: it has not joined yet, or is down.
     #[default]
     Away,
@@ -40,10 +40,10 @@ enum Standing {
 
 /// The leader's knowledge of one machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Watched {
+struct WatchedMachine {
     /// Its reachability, combined from all reports.
     reachability: Reachability,
-    standing: Standing,
+    standing: MachineStanding,
     /// Its position among the machines that wait to be marked down: since when it is unreachable.
     waits: Option<Time>,
     /// The proposal to mark it down.
@@ -53,8 +53,8 @@ struct Watched {
 /// The leader's knowledge about unresponsive machines.
 #[derive(Clone, Debug)]
 pub(crate) struct Lost {
-    machines: BTreeMap<MachineId, Watched>,
-    counts: Counts,
+    machines: BTreeMap<MachineId, WatchedMachine>,
+    counts: StandingCounts,
     /// Machines that are unreachable in the cell and silent.
     waiting: BTreeSet<(Time, MachineId)>,
     bucket: Bucket,
@@ -82,24 +82,24 @@ enum Verdict {
 
 /// The number of machines by standing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
+struct StandingCounts {
     answer: u32,
     doubtful: u32,
     unreachable: u32,
 }
 
-impl Counts {
-    fn of(&mut self, standing: Standing) -> Option<&mut u32> {
+impl StandingCounts {
+    fn of(&mut self, standing: MachineStanding) -> Option<&mut u32> {
         match standing {
-            Standing::Away => None,
-            Standing::Answers => Some(&mut self.answer),
-            Standing::Doubtful => Some(&mut self.doubtful),
-            Standing::Unreachable => Some(&mut self.unreachable),
+            MachineStanding::Away => None,
+            MachineStanding::Answers => Some(&mut self.answer),
+            MachineStanding::Doubtful => Some(&mut self.doubtful),
+            MachineStanding::Unreachable => Some(&mut self.unreachable),
         }
     }
 
     /// Counts a machine under another standing.
-    fn change(&mut self, before: Standing, now: Standing) {
+    fn change(&mut self, before: MachineStanding, now: MachineStanding) {
         if before == now {
             return;
         }
@@ -127,7 +127,7 @@ impl Lost {
     pub(crate) fn new(now: Time, cell: &Cell) -> Self {
         let mut lost = Self {
             machines: BTreeMap::new(),
-            counts: Counts::default(),
+            counts: StandingCounts::default(),
             waiting: BTreeSet::new(),
             bucket: Bucket::empty(now),
             breaker: Proposal::None,
@@ -148,10 +148,12 @@ impl Lost {
         };
         let machine = self.machines.entry(id).or_default();
         let standing = match state {
-            MachineState::Joining | MachineState::Down { .. } => Standing::Away,
-            MachineState::Up if machine.reachability == Reachability::Answers => Standing::Answers,
-            MachineState::Up => Standing::Doubtful,
-            MachineState::Unreachable { .. } => Standing::Unreachable,
+            MachineState::Joining | MachineState::Down { .. } => MachineStanding::Away,
+            MachineState::Up if machine.reachability == Reachability::Answers => {
+                MachineStanding::Answers
+            }
+            MachineState::Up => MachineStanding::Doubtful,
+            MachineState::Unreachable { .. } => MachineStanding::Unreachable,
         };
         let waits = match state {
             MachineState::Unreachable { since } => Some(since),
@@ -172,7 +174,7 @@ impl Lost {
     /// A machine was removed.
     fn forget(&mut self, id: MachineId) {
         let Some(machine) = self.machines.remove(&id) else { return };
-        self.counts.change(machine.standing, Standing::Away);
+        self.counts.change(machine.standing, MachineStanding::Away);
         machine.waits.map(|since| self.waiting.remove(&(since, id)));
         self.to_tell.remove(&id);
         self.told.remove(&id);
@@ -190,7 +192,7 @@ impl Lost {
 
     /// The machines that should answer.
     pub(crate) fn awaited(&self) -> impl Iterator<Item = MachineId> {
-        let should = |watched: &Watched| watched.standing != Standing::Away;
+        let should = |watched: &WatchedMachine| watched.standing != MachineStanding::Away;
         self.machines.iter().filter(move |(_, watched)| should(watched)).map(|(id, _)| *id)
     }
 
@@ -251,7 +253,7 @@ impl Lost {
         settings: &Settings,
         actions: &mut Vec<Action>,
     ) -> Verdict {
-        let Counts { doubtful, unreachable: silent, .. } = self.counts;
+        let StandingCounts { doubtful, unreachable: silent, .. } = self.counts;
         let of = self.counts.all();
         let broken = too_many(settings, silent, of);
         let (change, verdict) = match (cell.rescheduling(), broken) {
@@ -373,7 +375,8 @@ impl Lost {
         let mut anew = Self::new(now, &Cell::empty());
         for (id, machine) in &self.machines {
             let (reachability, down) = (machine.reachability, machine.down);
-            anew.machines.insert(*id, Watched { reachability, down, ..Watched::default() });
+            anew.machines
+                .insert(*id, WatchedMachine { reachability, down, ..WatchedMachine::default() });
             anew.count(now, cell, *id);
         }
         (anew.counts, anew.waiting, anew.machines)

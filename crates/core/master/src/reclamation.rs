@@ -10,7 +10,7 @@ use std::num::NonZeroUsize;
 use borglet::{UsageSample, UsageSubject};
 use cell::{Cell, Job, Phase, Placement, Reservation, Task, TaskState};
 use model::{GcuFactor, InstanceId, TaskIndex, Time};
-use reclaim::{Change, Estimator, Pace, Rejected, Sample};
+use reclaim::{Estimator, Pace, Rejected, ReservationChange, Sample};
 
 use crate::Partition;
 
@@ -101,7 +101,7 @@ impl Reclamation {
             mine.then(|| of(job, index, task, placed, &mut join))
         });
         let round = self.estimator.round(cell.reclamation(), now, tasks);
-        let reservation = |change: &Change| Reservation {
+        let reservation = |change: &ReservationChange| Reservation {
             instance: change.instance,
             amount: change.reservation,
             newest_sample: change.newest_sample,

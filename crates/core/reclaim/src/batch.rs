@@ -9,7 +9,7 @@ use crate::estimate::Estimate;
 /// A changed reservation, to be recorded in the log, with what another replica needs to continue:
 /// [`Estimate::new`] takes it back. The start of the task is in the cell's state already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct ReservationChange {
     /// The task.
     pub instance: InstanceId,
     /// Its reservation from now on.
@@ -66,12 +66,12 @@ pub(crate) fn direction(
 pub(crate) struct Batch {
     changes_max: usize,
     /// For rises and for falls: those after the last one, and those up to it.
-    waiting: [[Vec<Change>; 2]; 2],
+    waiting: [[Vec<ReservationChange>; 2]; 2],
     /// The last rise and the last fall of a batch that had no room for all.
     last: [Option<InstanceId>; 2],
     /// The number of changes in this round.
     offered: usize,
-    chosen: Vec<Change>,
+    chosen: Vec<ReservationChange>,
 }
 
 impl Batch {
@@ -93,7 +93,7 @@ impl Batch {
     }
 
     /// A change that matters.
-    pub(crate) fn offer(&mut self, direction: Direction, change: Change) {
+    pub(crate) fn offer(&mut self, direction: Direction, change: ReservationChange) {
         self.offered = self.offered.saturating_add(1);
         let class = direction as usize;
         let again = self.last[class].is_some_and(|last| change.instance <= last);
@@ -104,7 +104,7 @@ impl Batch {
     }
 
     /// Ends a round: the changes of the batch, and how many are left for the next ones.
-    pub(crate) fn choose(&mut self) -> (&[Change], usize) {
+    pub(crate) fn choose(&mut self) -> (&[ReservationChange], usize) {
         for (class, waiting) in self.waiting.iter().enumerate() {
             for change in waiting.iter().flatten() {
                 if self.chosen.len() == self.changes_max {

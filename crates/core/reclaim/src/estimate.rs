@@ -37,9 +37,18 @@ pub struct Estimate {
     ram_level: u64,
 }
 
+/// How an estimate follows the samples.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning {
+    /// How much of the limit is reclaimed.
+    pub setting: Reclamation,
+    /// How fast reservations rise and fall.
+    pub pace: Pace,
+}
+
 /// What a step is computed from, beside the sample.
 #[derive(Clone, Copy)]
-struct Step {
+struct StepInput {
     elapsed: Span,
     measured: bool,
     silent: bool,
@@ -72,12 +81,13 @@ impl Estimate {
     /// The reason for which the sample was rejected. The step was made as without it.
     pub fn step(
         &mut self,
-        (setting, pace): (Reclamation, Pace),
+        tuning: Tuning,
         limit: &Resources,
         started: Option<Time>,
         sample: Option<&Sample>,
         now: Time,
     ) -> Result<(), Rejection> {
+        let Tuning { setting, pace } = tuning;
         // A time of the newest sample that cannot be must not make all later ones out of order.
         self.newest = self.newest.min(now + SKEW_MAX);
         let taken = self.take(started, sample, now);
@@ -91,7 +101,7 @@ impl Estimate {
         }
         self.heard = self.heard.min(now);
 
-        let step = Step { elapsed, measured, silent, rise: pace.silence_rise };
+        let step = StepInput { elapsed, measured, silent, rise: pace.silence_rise };
         let warm = started.is_some_and(|started| now.since(started) >= pace.warm_up);
         let countable = limit.cpu <= CPU_MAX && limit.ram <= RAM_MAX;
         let margin = Margin::of(setting).filter(|_| warm && countable);
@@ -159,7 +169,7 @@ impl Estimate {
     }
 }
 
-impl Step {
+impl StepInput {
     /// The level of a resource after the step.
     fn level(&self, margin: &Margin, half_life: Span, before: u64, used: u64, limit: u64) -> u64 {
         let before = before.min(limit);

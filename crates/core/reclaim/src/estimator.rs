@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 
 use model::{InstanceId, Permille, Reclamation, Resources, Time};
 
-use crate::batch::{self, Batch, Change};
-use crate::estimate::Estimate;
+use crate::batch::{self, Batch, ReservationChange};
+use crate::estimate::{Estimate, Tuning};
 use crate::sample::{Rejected, Sample};
 use crate::setting::{Margin, Pace};
 
@@ -36,15 +36,15 @@ pub struct Task {
 pub struct Estimator {
     pace: Pace,
     /// In the order of the instances.
-    estimates: Vec<Entry>,
+    estimates: Vec<EstimateEntry>,
     /// Those of the round in progress. Both keep their memory.
-    advanced: Vec<Entry>,
+    advanced: Vec<EstimateEntry>,
     batch: Batch,
     rejected: Rejected,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct EstimateEntry {
     instance: InstanceId,
     estimate: Estimate,
 }
@@ -53,7 +53,7 @@ struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round<'a> {
     /// The changes that matter, rises first, at most as many as a batch may have.
-    pub changes: &'a [Change],
+    pub changes: &'a [ReservationChange],
     /// How many more there are. Those that still matter are in one of the next rounds.
     pub left: usize,
     /// How many tasks are silent: started, and without a sample for too long.
@@ -86,6 +86,7 @@ impl Estimator {
         self.advanced.clear();
         let change_min =
             Margin::of(setting).map_or(Permille::default(), |margin| margin.change_min);
+        let tuning = Tuning { setting, pace: self.pace };
         let (mut near, mut silent, mut ordered) = (0, 0, true);
         for task in tasks {
             let instance = task.instance;
@@ -96,19 +97,18 @@ impl Estimator {
                 None => Estimate::new(&task.reservation, task.newest_sample, now),
             };
             let (limit, sample) = (&task.limit, task.sample.as_ref());
-            if let Err(reason) =
-                estimate.step((setting, self.pace), limit, task.started, sample, now)
-            {
+            if let Err(reason) = estimate.step(tuning, limit, task.started, sample, now) {
                 self.rejected.add(reason);
             }
             silent += usize::from(task.started.is_some() && estimate.is_silent(now, self.pace));
             ordered &= self.advanced.last().is_none_or(|last| last.instance < instance);
-            self.advanced.push(Entry { instance, estimate });
+            self.advanced.push(EstimateEntry { instance, estimate });
             let direction = batch::direction(&estimate, &task.reservation, limit, change_min);
             if let Some(direction) = direction {
                 let reservation = estimate.reservation(limit);
                 let newest_sample = estimate.newest_sample();
-                self.batch.offer(direction, Change { instance, reservation, newest_sample });
+                self.batch
+                    .offer(direction, ReservationChange { instance, reservation, newest_sample });
             }
         }
         if !ordered {

@@ -5,7 +5,7 @@
 //! A reservation begins at the limit. After [`Pace::warm_up`] it decays slowly towards the usage plus a
 //! safety margin, and it rises at once if the usage exceeds it. [`Estimate`] is that of one task;
 //! [`Estimator`] has those of many, and in each round gives the few changes that matter
-//! ([`Change`]). The cell's state keeps them, so another replica continues where this one stopped.
+//! ([`ReservationChange`]). The cell's state keeps them, so another replica continues where this one stopped.
 //!
 //! CPU and RAM are estimated. Disk space and disk bandwidth stay at the limit.
 //!
@@ -20,8 +20,8 @@ mod estimate;
 mod batch;
 mod estimator;
 
-pub use batch::Change;
-pub use estimate::{Estimate, STEP_MAX};
+pub use batch::ReservationChange;
+pub use estimate::{Estimate, STEP_MAX, Tuning};
 pub use estimator::{Estimator, Round, Task};
 pub use sample::{CPU_MAX, RAM_MAX, Rejected, Rejection, SILENT_AFTER, SKEW_MAX, Sample};
 pub use setting::{Margin, Pace, SILENCE_RISE};

@@ -7,7 +7,7 @@ use model::{
     Bytes, CollectionId, Generation, InstanceId, MilliCores, Reclamation, Resources, Span,
     TaskIndex, Time,
 };
-use reclaim::{Change, Estimator, Pace, Rejection, Sample, Task};
+use reclaim::{Estimator, Pace, Rejection, ReservationChange, Sample, Task};
 
 const LIMIT: u64 = 1_000;
 
@@ -53,7 +53,11 @@ impl Tasks {
     }
 
     /// A round some seconds later, and what of the changes is left.
-    fn round(&mut self, seconds: u64, used: impl Fn(u32) -> u64) -> (Vec<Change>, usize) {
+    fn round(
+        &mut self,
+        seconds: u64,
+        used: impl Fn(u32) -> u64,
+    ) -> (Vec<ReservationChange>, usize) {
         self.seconds += seconds;
         for task in &mut self.tasks {
             let used = used(task.instance.index.0);
@@ -65,7 +69,7 @@ impl Tasks {
         (round.changes.to_vec(), round.left)
     }
 
-    fn record(&mut self, changes: &[Change]) {
+    fn record(&mut self, changes: &[ReservationChange]) {
         let changes: BTreeMap<_, _> = changes.iter().map(|one| (one.instance, one)).collect();
         for task in &mut self.tasks {
             if let Some(change) = changes.get(&task.instance) {
@@ -86,7 +90,7 @@ impl Tasks {
     }
 }
 
-fn indices(changes: &[Change]) -> Vec<u32> {
+fn indices(changes: &[ReservationChange]) -> Vec<u32> {
     changes.iter().map(|change| change.instance.index.0).collect()
 }
 

@@ -57,7 +57,7 @@ pub(crate) struct Logs<'a> {
 
 /// Counts of how a replica's machines answer.
 #[derive(Clone, Copy, Debug, Default)]
-struct Answered {
+struct AnswerCounts {
     all: u32,
     failing: u32,
 }
@@ -68,8 +68,8 @@ fn cut_off(
     active: &[ReplicaId],
     reachabilities: impl Iterator<Item = (MachineId, Reachability)>,
 ) -> Option<ReplicaId> {
-    let mut partitions: BTreeMap<ReplicaId, Answered> = BTreeMap::new();
-    let mut cell = Answered::default();
+    let mut partitions: BTreeMap<ReplicaId, AnswerCounts> = BTreeMap::new();
+    let mut cell = AnswerCounts::default();
     for (machine, reachability) in reachabilities {
         let Some(owner) = owner(machine, active) else { continue };
         let failing =
@@ -79,7 +79,7 @@ fn cut_off(
             count.failing += failing;
         }
     }
-    let is_cut_off = |partition: &Answered| {
+    let is_cut_off = |partition: &AnswerCounts| {
         let (others, failing) = (cell.all - partition.all, cell.failing - partition.failing);
         partition.failing >= FAILING_MIN
             && partition.failing * 2 > partition.all

@@ -139,7 +139,8 @@ impl Memory {
     /// The records after one of that term and up to another; `None` if some of them are not here.
     pub(crate) fn between(
         &self,
-        (after, term): (LogIndex, Term),
+        after: LogIndex,
+        term: Term,
         to: LogIndex,
     ) -> Option<Vec<LogEntry>> {
         if after > to || self.term(after.0).ok() != Some(term.0) {

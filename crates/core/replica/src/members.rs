@@ -25,7 +25,7 @@ pub(crate) struct Members {
 
 /// The leader's next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum LeaderStep {
     /// Propose this operation.
     Propose(Op),
     /// The leader itself is to be removed: another replica must lead first.
@@ -33,24 +33,24 @@ pub(crate) enum Step {
 }
 
 /// The leader's next step, if any.
-pub(crate) fn next(cell: &Cell, me: &Settings, progress: &ProgressTracker) -> Option<Step> {
+pub(crate) fn next(cell: &Cell, me: &Settings, progress: &ProgressTracker) -> Option<LeaderStep> {
     let is = cell.level();
     if let Some(describe) = description(cell, me) {
-        return Some(Step::Propose(describe));
+        return Some(LeaderStep::Propose(describe));
     }
     let knows = cell.replicas().filter(|replica| replica.member != Member::Waiting);
     let knows = knows.map(|replica| replica.level).min().unwrap_or(is).min(me.level);
     if knows > is {
-        return Some(Step::Propose(Op::RaiseLevel { to: knows }));
+        return Some(LeaderStep::Propose(Op::RaiseLevel { to: knows }));
     }
-    let change = |replica, to| Some(Step::Propose(Op::ChangeMember { replica, to }));
+    let change = |replica, to| Some(LeaderStep::Propose(Op::ChangeMember { replica, to }));
     let last = progress.get(me.id.0).map_or(0, |own| own.matched);
     let keeps_up = |other: &Progress| other.recent_active && other.matched + BEHIND_MAX >= last;
     // A new replica counts as active, and in a young cell as caught up; only its own description
     // shows that it runs. A vote given earlier could be missing.
     let runs = |replica: &Replica| replica.level > Level(0);
     cell.replicas().find_map(|replica| match replica.member {
-        _ if replica.leaving && replica.id == me.id => Some(Step::Resign),
+        _ if replica.leaving && replica.id == me.id => Some(LeaderStep::Resign),
         _ if replica.leaving => change(replica.id, MemberChange::Out),
         Member::Waiting => change(replica.id, MemberChange::Learner),
         Member::Learner if runs(replica) && progress.get(replica.id.0).is_some_and(keeps_up) => {

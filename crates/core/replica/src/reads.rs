@@ -21,7 +21,7 @@ const ROUNDS_MAX: usize = 64;
 pub(crate) struct Reads {
     waiting: Vec<Ticket>,
     /// Unanswered rounds, the oldest first.
-    rounds: VecDeque<Round>,
+    rounds: VecDeque<ReadRound>,
     /// When the newest of them started.
     asked: Time,
     /// Reads whose round is answered, until their index is applied.
@@ -30,7 +30,7 @@ pub(crate) struct Reads {
 }
 
 #[derive(Debug)]
-struct Round {
+struct ReadRound {
     context: Vec<u8>,
     tickets: Vec<Ticket>,
 }
@@ -69,7 +69,7 @@ impl Reads {
             let next = self.rounds.front_mut().map_or(&mut tickets, |round| &mut round.tickets);
             next.append(&mut oldest.tickets);
         }
-        self.rounds.push_back(Round { context: context.clone(), tickets });
+        self.rounds.push_back(ReadRound { context: context.clone(), tickets });
         Some(context)
     }
 

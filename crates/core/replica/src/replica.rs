@@ -213,7 +213,7 @@ impl<C: Codec> Replica<C> {
     /// The applied records after one; `None` if some are no longer in memory, or it is not applied yet.
     #[must_use]
     pub fn records_after(&self, index: LogIndex, term: Term) -> Option<Vec<LogEntry>> {
-        self.node.store().between((index, term), self.cell.index())
+        self.node.store().between(index, term, self.cell.index())
     }
 
     /// When the names of that state changed.
@@ -495,8 +495,8 @@ impl<C: Codec> Replica<C> {
         let next = members::next(&self.cell, &self.settings, self.node.raft.prs());
         match next {
             None => {}
-            Some(members::Step::Resign) => self.transfer(now, None),
-            Some(members::Step::Propose(op)) => {
+            Some(members::LeaderStep::Resign) => self.transfer(now, None),
+            Some(members::LeaderStep::Propose(op)) => {
                 let proposed = self.propose(now, &op, None);
                 let last = LogIndex(self.node.raft.raft_log.last_index());
                 self.members.proposed = proposed.then_some(last);

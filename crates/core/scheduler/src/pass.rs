@@ -9,7 +9,7 @@ use placement::Engine;
 use crate::queue::{Queue, Turns};
 
 /// The users whose turn it still is within a priority, with their remaining groups.
-type Round = Vec<(UserName, Turns)>;
+type PassRound = Vec<(UserName, Turns)>;
 
 impl Queue {
     /// Plans assignments until no task fits, or until there are `most`.
@@ -32,7 +32,7 @@ impl Queue {
         {
             after = Some(priority);
             let users = self.ready.remove(&Reverse(priority)).unwrap_or_default();
-            let mut round: Round = users.into_iter().collect();
+            let mut round: PassRound = users.into_iter().collect();
             while assignments.len() < most && !round.is_empty() {
                 round.retain_mut(|(_, turns)| {
                     if assignments.len() < most {

@@ -9,7 +9,7 @@ use model::{Bytes, InstanceId, MachineId, MachineName, MachineReport, Priority, 
 
 /// A machine.
 #[derive(Debug)]
-pub(crate) struct Machine {
+pub(crate) struct LabMachine {
     as_in_a_cell: cell::Machine,
     /// What its tasks count for.
     pub(crate) sums: Sums,
@@ -40,7 +40,7 @@ pub(crate) enum Rule {
     LowestPriority,
 }
 
-impl Machine {
+impl LabMachine {
     pub(crate) fn new(nth: usize, capacity: Resources) -> Self {
         let name = MachineName::new(&format!("m{nth}"));
         let name = name.unwrap_or_else(|error| unreachable!("a machine's name: {error}"));
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn limits_decide_for_production_and_reservations_for_the_rest() {
         let one = |cpu: u64| Resources { cpu: MilliCores(cpu), ..Resources::default() };
-        let mut machine = Machine::new(1, one(1_000));
+        let mut machine = LabMachine::new(1, one(1_000));
         let prod = Demand { limit: one(800), reservation: one(100), prod: true, exclusive: false };
         machine.add(&prod);
         for (limit, reservation, prod, expected) in [

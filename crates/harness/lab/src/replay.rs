@@ -28,7 +28,7 @@ use model::{
 };
 use reclaim::{Estimator, Pace, Sample, Task};
 
-use crate::machine::{Candidate, Machine, Rule, victims};
+use crate::machine::{Candidate, LabMachine, Rule, victims};
 use crate::outcome::{Amounts, Outcome, Ratios, Slot, Totals, permille};
 use crate::usage::{Held, Subject, WINDOW, Workload};
 
@@ -41,7 +41,7 @@ const CONSIDERED: usize = 8;
 
 /// What is replayed.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct ReplayPlan {
     /// The capacities of the machines.
     pub machines: Vec<Resources>,
     /// The settings, one after the other, and how long each is in force.
@@ -56,7 +56,7 @@ pub struct Plan {
 }
 
 /// A running task.
-struct Run<'a> {
+struct RunningTask<'a> {
     instance: InstanceId,
     subject: &'a Subject,
     machine: usize,
@@ -69,13 +69,13 @@ struct Run<'a> {
     gone: bool,
 }
 
-struct World<'a> {
+struct ReplayWorld<'a> {
     workload: &'a Workload,
     seed: u64,
     random: Random,
-    machines: Vec<Machine>,
+    machines: Vec<LabMachine>,
     /// In the order of the instances.
-    runs: Vec<Run<'a>>,
+    runs: Vec<RunningTask<'a>>,
     estimator: Estimator,
     begun: u64,
     /// Production that has to be placed.
@@ -91,11 +91,11 @@ struct World<'a> {
 
 /// Replays a workload.
 #[must_use]
-pub fn replay(workload: &Workload, plan: &Plan) -> Outcome {
+pub fn replay(workload: &Workload, plan: &ReplayPlan) -> Outcome {
     let machines =
-        plan.machines.iter().zip(0..).map(|(capacity, nth)| Machine::new(nth, *capacity));
+        plan.machines.iter().zip(0..).map(|(capacity, nth)| LabMachine::new(nth, *capacity));
     let most = NonZeroUsize::new(CHANGES_MAX).unwrap_or(NonZeroUsize::MIN);
-    let mut world = World {
+    let mut world = ReplayWorld {
         workload,
         seed: plan.seed,
         random: Random::new(plan.seed),
@@ -152,7 +152,7 @@ impl Slotted {
     }
 }
 
-impl<'a> World<'a> {
+impl<'a> ReplayWorld<'a> {
     fn round(&mut self, setting: Reclamation, at: Span, every: Span) {
         let now = BEGINNING + at;
         self.leave(at);
@@ -266,7 +266,7 @@ impl<'a> World<'a> {
         self.begun += 1;
         self.totals.placed += 1;
         let task = TaskId { collection: CollectionId(self.begun), index: TaskIndex(0) };
-        let run = Run {
+        let run = RunningTask {
             instance: task.generation(Generation(1)),
             subject,
             machine,
@@ -439,7 +439,7 @@ impl<'a> World<'a> {
     }
 }
 
-impl Run<'_> {
+impl RunningTask<'_> {
     fn is_prod(&self) -> bool {
         self.subject.priority.is_prod()
     }

@@ -1,6 +1,6 @@
 //! Replays of drawn and of recorded usage.
 
-use lab::replay::{Plan, replay};
+use lab::replay::{ReplayPlan, replay};
 use lab::usage::{Curve, Held, Load, Shape, Subject, Window, Workload, draw, read};
 use lab::{Outcome, Totals};
 use model::Reclamation;
@@ -31,8 +31,8 @@ fn subject(priority: i64, limit: (u64, u64), windows: &[(u64, u64)]) -> Subject 
     }
 }
 
-fn plan(machines: usize, capacity: (u64, u64), setting: Reclamation, hours: u64) -> Plan {
-    Plan {
+fn plan(machines: usize, capacity: (u64, u64), setting: Reclamation, hours: u64) -> ReplayPlan {
+    ReplayPlan {
         machines: vec![resources(capacity.0, capacity.1); machines],
         schedule: vec![(setting, HOUR.saturating_mul(hours))],
         every: Span::from_secs(30),
@@ -105,7 +105,7 @@ fn a_schedule_changes_the_setting_within_one_replay() {
         Reclamation::Medium,
         Reclamation::Baseline,
     ];
-    let plan = Plan {
+    let plan = ReplayPlan {
         schedule: schedule.into_iter().map(|setting| (setting, week)).collect(),
         ..plan(1, (1_000, 1_000), Reclamation::Off, 0)
     };
@@ -163,7 +163,7 @@ fn a_seed_has_one_outcome_and_another_seed_another() {
     let run = |shape, seed| {
         let cell = cell(seed);
         let machines = cell.machines.iter().map(|machine| machine.capacity).collect();
-        let plan = Plan { machines, seed, ..plan(0, (0, 0), Reclamation::Baseline, 2) };
+        let plan = ReplayPlan { machines, seed, ..plan(0, (0, 0), Reclamation::Baseline, 2) };
         let outcome = replay(&draw(&cell, shape, seed), &plan);
         (totals(&outcome), outcome.timeline)
     };
@@ -211,7 +211,7 @@ proptest! {
                 Subject { stays: Some(Span::from_secs(*stays)), ..make(25, windows, *size) }
             }).collect(),
         };
-        let plan = Plan {
+        let plan = ReplayPlan {
             every: Span::from_secs(every),
             ..plan(3, (10_000, 100_000), setting, 2)
         };

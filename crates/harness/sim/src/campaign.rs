@@ -93,7 +93,7 @@ impl Plan {
         let mut random = Random::new(self.seed);
         let machines = self.size(&mut random);
         let mut all =
-            faults(&mut random.fork(), &self.families, (machines, self.replicas), self.lasts);
+            faults(&mut random.fork(), &self.families, machines, self.replicas, self.lasts);
         if self.families.contains(&Family::Memory) {
             // Random numbers of their own: the other faults stay those of the seed.
             let mut random = Random::new(Random::mixed(self.seed));

@@ -11,7 +11,7 @@ use crate::injected_bug::InjectedBug;
 
 /// One record of the log.
 #[derive(Clone, Debug)]
-enum Record {
+enum LogRecord {
     Promise(HardState),
     Entry(LogEntry),
     /// The log restarts after this record: the cell up to there came from another replica.
@@ -19,10 +19,10 @@ enum Record {
 }
 
 /// The records that are written for it.
-fn records(persist: Persist) -> impl Iterator<Item = Record> {
-    let restart = persist.restart.map(|(index, _)| Record::Restart(index));
-    let promise = persist.hard_state.map(Record::Promise);
-    let entries = persist.entries.into_iter().map(Record::Entry);
+fn records(persist: Persist) -> impl Iterator<Item = LogRecord> {
+    let restart = persist.restart.map(|(index, _)| LogRecord::Restart(index));
+    let promise = persist.hard_state.map(LogRecord::Promise);
+    let entries = persist.entries.into_iter().map(LogRecord::Entry);
     restart.into_iter().chain(promise).chain(entries)
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Disk {
     random: Random,
     /// The two newest, newest last.
     checkpoints: Vec<Checkpoint>,
-    written: Vec<Record>,
+    written: Vec<LogRecord>,
     /// Number of records that survive a power loss.
     synced: usize,
     /// Number of records that it claimed to have synced.
@@ -114,7 +114,7 @@ impl Disk {
     pub(crate) fn note(&mut self, promise: HardState) {
         if self.queue.is_empty() && !self.full && self.injected_bug != Some(InjectedBug::LostWrite)
         {
-            self.written.push(Record::Promise(promise));
+            self.written.push(LogRecord::Promise(promise));
         }
     }
 
@@ -125,7 +125,7 @@ impl Disk {
 
     /// The process or machine crashes: pending writes survive in part.
     pub(crate) fn crash(&mut self, how: Crash) {
-        let unwritten: Vec<Record> = self.queue.drain(..).flat_map(records).collect();
+        let unwritten: Vec<LogRecord> = self.queue.drain(..).flat_map(records).collect();
         if !self.full && self.injected_bug != Some(InjectedBug::LostWrite) {
             let some = self.random.index(unwritten.len() + 1);
             self.written.extend(unwritten.into_iter().take(some));
@@ -172,15 +172,17 @@ impl Disk {
         let needed_from = oldest.map_or(LogIndex(0), |oldest| oldest.cell.index());
         let (promise, unsynced) = (self.promise(), self.written.len() - self.synced);
         let unsaid = self.written.len().saturating_sub(self.said);
-        let covered = |record: &Record| match record {
-            Record::Promise(_) => true,
-            Record::Entry(LogEntry { index, .. }) | Record::Restart(index) => *index <= needed_from,
+        let covered = |record: &LogRecord| match record {
+            LogRecord::Promise(_) => true,
+            LogRecord::Entry(LogEntry { index, .. }) | LogRecord::Restart(index) => {
+                *index <= needed_from
+            }
         };
         // Only a synced prefix is removed; hard states are rewritten before what is left.
         let goes = self.written[..self.synced].iter().take_while(|record| covered(record)).count();
         self.written.drain(..goes);
         if goes > 0 {
-            self.written.insert(0, Record::Promise(promise));
+            self.written.insert(0, LogRecord::Promise(promise));
         }
         self.synced = self.written.len() - unsynced;
         self.said = self.written.len().saturating_sub(unsaid);
@@ -189,8 +191,8 @@ impl Disk {
 
     fn promise(&self) -> HardState {
         let newest = self.written.iter().rev().find_map(|record| match record {
-            Record::Promise(promise) => Some(*promise),
-            Record::Entry(_) | Record::Restart(_) => None,
+            LogRecord::Promise(promise) => Some(*promise),
+            LogRecord::Entry(_) | LogRecord::Restart(_) => None,
         });
         newest.unwrap_or_default()
     }
@@ -214,13 +216,13 @@ impl Disk {
         let (mut begins, mut last) = (LogIndex(0), LogIndex(0));
         for record in &self.written {
             match record {
-                Record::Promise(_) => {}
-                Record::Restart(index) => {
+                LogRecord::Promise(_) => {}
+                LogRecord::Restart(index) => {
                     recovered.entries.clear();
                     recovered.diverged = false;
                     (begins, last) = (*index, *index);
                 }
-                Record::Entry(entry) => {
+                LogRecord::Entry(entry) => {
                     while recovered.entries.pop_if(|last| last.index >= entry.index).is_some() {}
                     last = entry.index;
                     if entry.index > from {
@@ -233,7 +235,7 @@ impl Disk {
         }
         if recovered.diverged || last < from {
             recovered.entries.clear();
-            self.written.push(Record::Restart(from));
+            self.written.push(LogRecord::Restart(from));
             (self.synced, self.said) = (self.written.len(), self.written.len());
         }
         (begins <= from).then_some(recovered)
@@ -242,9 +244,9 @@ impl Disk {
     /// Whether the cell could be recovered without the newest checkpoint.
     pub(crate) fn can_do_without_newest(&self) -> bool {
         let before = self.checkpoints.iter().rev().nth(1).map(|before| before.cell.index());
-        let restarts = |record: &Record| match record {
-            Record::Restart(index) => Some(*index),
-            Record::Promise(_) | Record::Entry(_) => None,
+        let restarts = |record: &LogRecord| match record {
+            LogRecord::Restart(index) => Some(*index),
+            LogRecord::Promise(_) | LogRecord::Entry(_) => None,
         };
         let begins = self.written.iter().filter_map(restarts).max();
         before.is_some_and(|before| begins.is_none_or(|begins| begins <= before))

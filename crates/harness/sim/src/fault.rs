@@ -150,7 +150,8 @@ pub(crate) const RACK: usize = 4;
 pub fn faults(
     random: &mut Random,
     families: &[Family],
-    (machines, replicas): (usize, usize),
+    machines: usize,
+    replicas: usize,
     within: Span,
 ) -> Vec<Fault> {
     let there = |family: &Family| match family {

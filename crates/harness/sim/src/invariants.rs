@@ -346,7 +346,7 @@ impl InvariantChecker {
             ));
         }
         let uid = process.launch.uid;
-        let same = |(id, other): (&InstanceId, &crate::machine::Process)| {
+        let same = |(id, other): (&InstanceId, &crate::machine::InstanceProcess)| {
             *id != instance && other.is_there() && other.launch.uid == uid
         };
         if machine.processes.iter().any(same) {

@@ -15,7 +15,7 @@ const WRITES_MAX: usize = 200;
 /// What clients know of locks.
 #[derive(Debug, Default)]
 pub(crate) struct LockAccount {
-    sessions: BTreeMap<LockSessionId, Session>,
+    sessions: BTreeMap<LockSessionId, LockSession>,
     /// Who believes to hold each lock.
     held: BTreeMap<FilePath, Vec<(LockSessionId, LockMode)>>,
     /// With which lock each path was written, by the generation of the content.
@@ -23,7 +23,7 @@ pub(crate) struct LockAccount {
 }
 
 #[derive(Debug)]
-struct Session {
+struct LockSession {
     lease: Span,
     /// The end of the lease, as its client knows it.
     until: Time,
@@ -59,14 +59,15 @@ impl LockAccount {
     /// With what must not be.
     pub(crate) fn answered(
         &mut self,
-        (since, now): (Time, Time),
+        since: Time,
+        now: Time,
         mutation: &Mutation,
         reply: &Reply,
     ) -> Result<(), String> {
         match (mutation, reply) {
             (Mutation::OpenLockSession(open), Reply::LockSession(id)) => {
                 let lease = open.lease;
-                self.sessions.insert(*id, Session { lease, until: since + lease });
+                self.sessions.insert(*id, LockSession { lease, until: since + lease });
             }
             (Mutation::RenewLockSession(renew), _) => {
                 if let Some(session) = self.sessions.get_mut(&renew.session) {

@@ -74,7 +74,7 @@ impl Checks {
 
 /// What was observed of one replica since the last look.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ReplicaObservations {
     checks: Rc<RefCell<Checks>>,
     /// The cell was restored from elsewhere: this replica's state is obsolete.
     pub(crate) of_before: bool,
@@ -97,16 +97,16 @@ pub(crate) struct Seen {
 #[derive(Debug)]
 pub(crate) struct Tap<C> {
     inner: Rc<C>,
-    seen: Rc<RefCell<Seen>>,
+    seen: Rc<RefCell<ReplicaObservations>>,
 }
 
 impl<C> Tap<C> {
-    pub(crate) fn new(inner: Rc<C>, seen: Rc<RefCell<Seen>>) -> Self {
+    pub(crate) fn new(inner: Rc<C>, seen: Rc<RefCell<ReplicaObservations>>) -> Self {
         Self { inner, seen }
     }
 }
 
-impl Seen {
+impl ReplicaObservations {
     pub(crate) fn new(
         checks: Rc<RefCell<Checks>>,
         injected_bug: Option<InjectedBug>,

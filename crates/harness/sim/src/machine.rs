@@ -43,10 +43,10 @@ pub(crate) enum Power {
 
 /// An instance, according to its shim and its records.
 #[derive(Clone, Debug)]
-pub(crate) struct Process {
+pub(crate) struct InstanceProcess {
     pub(crate) launch: Launch,
     pub(crate) incarnation: Incarnation,
-    pub(crate) phase: Phase,
+    pub(crate) phase: ProcessPhase,
     /// It was told to end.
     pub(crate) ending: bool,
     /// Whether its files are still where it left them.
@@ -56,15 +56,15 @@ pub(crate) struct Process {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum ProcessPhase {
     Starting,
     Running(Time),
     Ended(End),
 }
 
-impl Process {
+impl InstanceProcess {
     pub(crate) fn is_there(&self) -> bool {
-        !matches!(self.phase, Phase::Ended(_))
+        !matches!(self.phase, ProcessPhase::Ended(_))
     }
 
     /// Whether it has a saver that runs after this end.
@@ -98,7 +98,7 @@ pub(crate) struct Call {
 
 /// A later event of a task or alloc.
 #[derive(Clone, Debug)]
-pub(crate) enum Step {
+pub(crate) enum TaskStep {
     /// Its program starts to run.
     Begins,
     /// It ends, if it has not ended before.
@@ -132,7 +132,7 @@ pub(crate) struct Machine {
     /// Number of boots: events of earlier boots are dropped.
     pub(crate) boot: u64,
     pub(crate) borglet: Option<Borglet>,
-    pub(crate) processes: BTreeMap<InstanceId, Process>,
+    pub(crate) processes: BTreeMap<InstanceId, InstanceProcess>,
     pub(crate) allocs: BTreeMap<InstanceId, Alloc>,
     /// The data of ended instances.
     data: BTreeMap<InstanceId, Data>,
@@ -166,7 +166,7 @@ pub(crate) enum MachineEvent {
     /// A clock tick for the Borglet.
     Tick { at: Time },
     /// A later event of a task or alloc.
-    Task { boot: u64, instance: InstanceId, step: Step },
+    Task { boot: u64, instance: InstanceId, step: TaskStep },
     /// The killed Borglet is restarted.
     BorgletStarts { boot: u64 },
     /// The machine boots.
@@ -181,7 +181,7 @@ pub(crate) enum Consequence {
     /// A process begins.
     Started(InstanceId),
     /// A later event, after a delay.
-    After(Span, InstanceId, Step),
+    After(Span, InstanceId, TaskStep),
     /// An alloc leaves data for its saver.
     Left(InstanceId),
     /// Data was deleted, and what became of it.
@@ -231,9 +231,9 @@ impl Machine {
         let recovered = self.processes.values().map(|process| Recovered {
             launch: process.launch.clone(),
             status: match &process.phase {
-                Phase::Starting => RecoveredStatus::Starting,
-                Phase::Running(since) => RecoveredStatus::Running(*since),
-                Phase::Ended(end) => {
+                ProcessPhase::Starting => RecoveredStatus::Starting,
+                ProcessPhase::Running(since) => RecoveredStatus::Running(*since),
+                ProcessPhase::Ended(end) => {
                     RecoveredStatus::Ended(end.clone(), model::FinalUsage::UNMEASURED)
                 }
             },
@@ -266,7 +266,7 @@ impl Machine {
         self.backlog.clear();
         for process in self.processes.values_mut().filter(|process| process.is_there()) {
             let reason = "its machine was rebooted".to_owned();
-            process.phase = Phase::Ended(End::Lost { reason });
+            process.phase = ProcessPhase::Ended(End::Lost { reason });
         }
         self.allocs.values_mut().for_each(|alloc| alloc.made = false);
         self.savers_lose_power();
@@ -292,9 +292,9 @@ impl Machine {
 
     /// Measures its running tasks. Returns what goes with an answer, and what is wrong with it.
     pub(crate) fn measure(&mut self, now: Time) -> (Usage, Option<String>) {
-        let runs = |(instance, process): (&InstanceId, &Process)| {
+        let runs = |(instance, process): (&InstanceId, &InstanceProcess)| {
             let Desired { alloc, spec, .. } = &process.launch.desired;
-            let Phase::Running(started) = process.phase else { return None };
+            let ProcessPhase::Running(started) = process.phase else { return None };
             Some(Metered { instance: *instance, alloc: *alloc, started, limit: spec.limit })
         };
         self.meters.measure(now, || self.processes.iter().filter_map(runs).collect())
@@ -347,7 +347,7 @@ impl Machine {
             // does not know those of savers of allocs that it adopted.
             Effect::Start(launch) if self.random.chance(10) || self.is_saver(launch.uid) => {
                 let after = Span::from_millis(2);
-                consequences.push(Consequence::After(after, launch.instance, Step::UidTaken));
+                consequences.push(Consequence::After(after, launch.instance, TaskStep::UidTaken));
             }
             Effect::Start(launch) => {
                 let generation = launch.instance.generation;
@@ -355,13 +355,14 @@ impl Machine {
                     programs.incarnation(now, &launch.desired, generation, &mut self.random);
                 let (id, begins) = (launch.instance, incarnation.begins);
                 let step = match &incarnation.end {
-                    end @ End::NotStarted { .. } => Step::Ends(end.clone()),
-                    _ => Step::Begins,
+                    end @ End::NotStarted { .. } => TaskStep::Ends(end.clone()),
+                    _ => TaskStep::Begins,
                 };
-                let (phase, epoch) = (Phase::Starting, self.obeyed.restore_epoch);
+                let (phase, epoch) = (ProcessPhase::Starting, self.obeyed.restore_epoch);
                 let (ending, has_files) = (false, true);
                 let launch = *launch;
-                let process = Process { launch, incarnation, phase, ending, has_files, epoch };
+                let process =
+                    InstanceProcess { launch, incarnation, phase, ending, has_files, epoch };
                 self.processes.insert(id, process);
                 consequences.push(Consequence::Started(id));
                 consequences.push(Consequence::After(begins, id, step));
@@ -373,17 +374,21 @@ impl Machine {
                     consequences.push(Consequence::After(
                         process.incarnation.heeds,
                         id,
-                        Step::Ends(end),
+                        TaskStep::Ends(end),
                     ));
                 }
             }
             Effect::Kill(id) => {
                 let end = End::Signalled { signal: 9 };
-                consequences.push(Consequence::After(Span::from_millis(2), id, Step::Ends(end)));
+                consequences.push(Consequence::After(
+                    Span::from_millis(2),
+                    id,
+                    TaskStep::Ends(end),
+                ));
             }
             Effect::Check { instance, timeout, .. } => {
                 let (after, answer) = self.health(now, instance, timeout);
-                consequences.push(Consequence::After(after, instance, Step::Answers(answer)));
+                consequences.push(Consequence::After(after, instance, TaskStep::Answers(answer)));
             }
             Effect::Resize { instance, limit } => {
                 // Memory in use is not released at once.
@@ -440,7 +445,7 @@ impl Machine {
 
     fn health(&self, now: Time, id: InstanceId, timeout: Span) -> (Span, Result<String, String>) {
         let process = self.processes.get(&id);
-        let Some((Phase::Running(since), incarnation)) =
+        let Some((ProcessPhase::Running(since), incarnation)) =
             process.map(|process| (process.phase.clone(), &process.incarnation))
         else {
             return (Span::from_millis(1), Err("connection refused".to_owned()));
@@ -458,40 +463,40 @@ impl Machine {
         &mut self,
         now: Time,
         id: InstanceId,
-        step: Step,
+        step: TaskStep,
         programs: &dyn Programs,
     ) -> Option<Passed> {
-        if let Step::UidTaken = step {
+        if let TaskStep::UidTaken = step {
             let never_started = !self.processes.contains_key(&id);
             let input = Input::UidTaken(id);
             return never_started.then_some(Passed { input, then: None, ended: None });
         }
-        if let Step::Made(..) | Step::Removed | Step::Stays = step {
+        if let TaskStep::Made(..) | TaskStep::Removed | TaskStep::Stays = step {
             return self.pass_alloc(id, step);
         }
-        if let Step::SaverEnds(..) | Step::Measured(_) = step {
+        if let TaskStep::SaverEnds(..) | TaskStep::Measured(_) = step {
             return self.pass_data(id, step);
         }
         let process = self.processes.get_mut(&id)?;
         match (step, &process.phase) {
-            (Step::Begins, Phase::Starting) => {
-                process.phase = Phase::Running(now);
+            (TaskStep::Begins, ProcessPhase::Starting) => {
+                process.phase = ProcessPhase::Running(now);
                 let runs =
                     process.incarnation.runs.map(|runs| (runs, process.incarnation.end.clone()));
                 Some(Passed { input: Input::Started(id), then: runs, ended: None })
             }
-            (Step::Ends(end), Phase::Starting | Phase::Running(_)) => {
+            (TaskStep::Ends(end), ProcessPhase::Starting | ProcessPhase::Running(_)) => {
                 if !process.ending && end == process.incarnation.end {
                     programs.came_to_its_end(&process.launch.desired);
                 }
-                process.phase = Phase::Ended(end.clone());
+                process.phase = ProcessPhase::Ended(end.clone());
                 Some(Passed {
                     input: Input::Ended(id, end.clone(), model::FinalUsage::UNMEASURED),
                     then: None,
                     ended: Some(end),
                 })
             }
-            (Step::Answers(answer), Phase::Starting | Phase::Running(_)) => {
+            (TaskStep::Answers(answer), ProcessPhase::Starting | ProcessPhase::Running(_)) => {
                 Some(Passed { input: Input::Checked(id, answer), then: None, ended: None })
             }
             _ => None,
@@ -547,7 +552,7 @@ mod tests {
         assert!(
             matches!(consequences.as_slice(), [Consequence::Started(started), _] if *started == id())
         );
-        pass(&mut machine, Step::Begins);
+        pass(&mut machine, TaskStep::Begins);
         machine
     }
 
@@ -563,7 +568,7 @@ mod tests {
     }
 
     /// Lets an event happen, and passes its input to the Borglet if that runs.
-    fn pass(machine: &mut Machine, step: Step) {
+    fn pass(machine: &mut Machine, step: TaskStep) {
         let Some(passed) = machine.pass(NOW, id(), step, &Commands) else { return };
         if let Some(borglet) = &mut machine.borglet {
             borglet.step(NOW, passed.input, &mut Vec::new());
@@ -573,7 +578,7 @@ mod tests {
 
     #[test]
     fn each_event_leads_to_the_expected_report() {
-        let exited = || Step::Ends(End::Exited { code: 3 });
+        let exited = || TaskStep::Ends(End::Exited { code: 3 });
         let restarts = |machine: &mut Machine| {
             machine.kill_borglet();
             machine.start_borglet(NOW);
@@ -604,7 +609,7 @@ mod tests {
                 "it ended a second time",
                 &|machine| {
                     pass(machine, exited());
-                    pass(machine, Step::Ends(End::Exited { code: 0 }));
+                    pass(machine, TaskStep::Ends(End::Exited { code: 0 }));
                 },
                 0,
                 TaskStatus::Ended(End::Exited { code: 3 }, model::FinalUsage::UNMEASURED),
@@ -637,7 +642,8 @@ mod tests {
         let mut machine = machine();
         let nothing = |index| Order { tasks: Vec::new(), ..order(index) };
         let consequences = obey(&mut machine, nothing(4));
-        let [Consequence::After(after, _, step @ Step::Ends(_))] = consequences.as_slice() else {
+        let [Consequence::After(after, _, step @ TaskStep::Ends(_))] = consequences.as_slice()
+        else {
             panic!("one SIGTERM: {consequences:?}")
         };
         assert_eq!(*after, Span::from_millis(40), "it ends after this delay");
@@ -664,7 +670,7 @@ mod tests {
         };
         machine.held.push(HeldPoll { call, seen: machine.version });
         assert!(!machine.refresh() && machine.answerable().is_empty());
-        pass(&mut machine, Step::Ends(End::Exited { code: 0 }));
+        pass(&mut machine, TaskStep::Ends(End::Exited { code: 0 }));
         assert_eq!(machine.answerable().len(), 1);
         assert!(machine.held.is_empty());
     }

@@ -17,7 +17,7 @@ use model::{
     End, Generation, JobName, MachineName, MachineReport, PortRange, Random, Span, TaskIndex,
     TaskSelection, Time, UserName,
 };
-use trace::google2011::{JobIn, Outcome, Run as TraceRun, START, StepKind, Trace};
+use trace::google2011::{JobIn, Run as TraceRun, RunOutcome, START, StepKind, Trace};
 use trace::{Job, PerMille};
 
 use crate::load::{Action, Load};
@@ -32,7 +32,7 @@ const TOGETHER: usize = 50;
 /// The churn, as a load and as the behaviour of programs.
 #[derive(Clone)]
 pub struct Replay {
-    shared: Rc<Shared>,
+    shared: Rc<ReplayState>,
     /// How many of the jobs of time 0, and of the steps, are done.
     submitted: usize,
     stepped: usize,
@@ -40,7 +40,7 @@ pub struct Replay {
     admitted: BTreeSet<JobName>,
 }
 
-struct Shared {
+struct ReplayState {
     trace: Trace,
     share: PerMille,
     clients: BTreeMap<UserName, usize>,
@@ -69,7 +69,7 @@ impl Replay {
             jobs.insert(job.name.clone(), place);
         }
         let lived = RefCell::default();
-        let shared = Rc::new(Shared { trace, share, clients, users, jobs, lived });
+        let shared = Rc::new(ReplayState { trace, share, clients, users, jobs, lived });
         let (submitted, stepped, stopped) = (0, 0, false);
         Self { shared, submitted, stepped, stopped, admitted: BTreeSet::new() }
     }
@@ -137,7 +137,7 @@ impl Replay {
     }
 }
 
-impl Shared {
+impl ReplayState {
     fn job(&self, job: JobIn) -> Option<&Job> {
         match job {
             JobIn::Snapshot(place) => self.trace.snapshot.jobs.get(place),
@@ -211,11 +211,11 @@ impl Programs for Replay {
         let Some(incarnation) = runs.get(lived) else { return Incarnation::default() };
         let is_last = lived + 1 == runs.len();
         let end = match incarnation.outcome {
-            Outcome::Finished => End::Exited { code: 0 },
-            Outcome::Failed => End::Exited { code: 1 },
+            RunOutcome::Finished => End::Exited { code: 0 },
+            RunOutcome::Failed => End::Exited { code: 1 },
             // The kill will be requested.
-            Outcome::Killed if is_last => return Incarnation::default(),
-            Outcome::Killed => End::Signalled { signal: 9 },
+            RunOutcome::Killed if is_last => return Incarnation::default(),
+            RunOutcome::Killed => End::Signalled { signal: 9 },
         };
         let before = match job {
             JobIn::Snapshot(_) if lived == 0 => (BEGIN + START.since(Time::ZERO)).since(now),

@@ -38,12 +38,12 @@ use crate::fault::Fault;
 use crate::injected_bug::InjectedBug;
 use crate::invariants::InvariantChecker;
 use crate::load::Load;
-use crate::log_observer::{Checking, Checks, Seen};
+use crate::log_observer::{Checking, Checks, ReplicaObservations};
 use crate::machine::{Call, Machine, MachineEvent};
 use crate::network::Network;
 use crate::program::Programs;
 use crate::rates::{Intervals, Pace};
-use clients::{Asked, Clients, Told};
+use clients::{ClientRequest, Clients, Told};
 use master::MasterHost;
 use names::NameReader;
 use progress::HealthyMajority;
@@ -115,7 +115,7 @@ pub(crate) enum Event {
     /// An event on a machine.
     OnMachine { machine: usize, event: MachineEvent },
     /// A request arrives at a replica.
-    Asked(Box<Asked>),
+    Asked(Box<ClientRequest>),
     /// An answer arrives at a client.
     Told(Box<Told>),
     /// A client stops waiting for an answer.
@@ -238,7 +238,7 @@ impl<C: Codec> World<C> {
         let (seed, directory) = (random.number(), DirectoryId(1));
         let settings = replica::Settings { seed, directory, ..setting.replica };
         let silence_min = silence_min(&settings);
-        let seen = Seen::new(Rc::clone(&checks), setting.injected_bug, silence_min);
+        let seen = ReplicaObservations::new(Rc::clone(&checks), setting.injected_bug, silence_min);
         let every = setting.checkpoint_every;
         let masters = vec![MasterHost::new(settings, disk, founder, every, seen)];
         let mut world = Self {

@@ -125,8 +125,8 @@ pub fn start(cell: Target<'_>, args: &AutoscalerArgs) -> Done {
             lease: args.lease,
         };
         let lead = role.lead(cell, &mut stop, async |connection, sequencer| {
-            let settings = (args.settings(), args.changes, args.all_users);
-            let mut round = Round::new(connection, settings, sequencer);
+            let (settings, all_users) = (args.settings(), args.all_users);
+            let mut round = Round::new(connection, settings, args.changes, all_users, sequencer);
             act(&mut round, args.interval, &mut histories).await
         });
         Box::pin(lead).await?;

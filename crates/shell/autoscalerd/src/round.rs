@@ -38,7 +38,9 @@ pub(super) struct Round {
 impl Round {
     pub(super) fn new(
         connection: Connection,
-        (settings, changes_max, all_users): (Settings, u32, bool),
+        settings: Settings,
+        changes_max: u32,
+        all_users: bool,
         sequencer: String,
     ) -> Self {
         let (counted, alive) = (BTreeMap::new(), BTreeMap::new());

@@ -31,7 +31,7 @@ use super::thread_time;
 
 /// The size of the cell and of the measurement.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Size {
+pub(crate) struct ApplySize {
     pub(crate) machines: u64,
     pub(crate) tasks: u32,
     pub(crate) operations: u64,
@@ -66,7 +66,7 @@ struct Figures {
 const BATCH: usize = 3_000;
 
 /// Fills a cell, and measures it.
-pub(crate) fn apply(size: Size, json: bool) -> Done {
+pub(crate) fn apply(size: ApplySize, json: bool) -> Done {
     let figures = measure(size)?;
     let format = if json { Format::Json } else { Format::Table };
     output::object(&format, &figures, "apply", || {
@@ -85,7 +85,7 @@ pub(crate) fn apply(size: Size, json: bool) -> Done {
     })
 }
 
-fn measure(size: Size) -> anyhow::Result<Figures> {
+fn measure(size: ApplySize) -> anyhow::Result<Figures> {
     let path = std::env::temp_dir().join(format!("bourg-bench-apply-{}", std::process::id()));
     let measured = DataDirectory::create(&path)
         .map_err(anyhow::Error::from)
@@ -94,7 +94,7 @@ fn measure(size: Size) -> anyhow::Result<Figures> {
     measured
 }
 
-fn measure_in(size: Size, checkpoints: &Path) -> anyhow::Result<Figures> {
+fn measure_in(size: ApplySize, checkpoints: &Path) -> anyhow::Result<Figures> {
     let before = resident()?;
     let mut world = World::filled(size, |id| format!("m{id}:1"))?;
     let state_bytes = resident()?.saturating_sub(before);
@@ -195,12 +195,12 @@ struct World {
 }
 
 /// A cell of this size, with these machine addresses.
-pub(super) fn filled(size: Size, address: fn(u64) -> String) -> anyhow::Result<Cell> {
+pub(super) fn filled(size: ApplySize, address: fn(u64) -> String) -> anyhow::Result<Cell> {
     World::filled(size, address).map(|world| world.cell)
 }
 
 impl World {
-    fn filled(size: Size, address: fn(u64) -> String) -> anyhow::Result<Self> {
+    fn filled(size: ApplySize, address: fn(u64) -> String) -> anyhow::Result<Self> {
         ensure!(size.machines > 0 && size.tasks > 0, "a cell needs machines and tasks");
         let user = UserName::new("bench")?;
         let mut world = Self {
@@ -340,7 +340,7 @@ pub(super) fn job_size(number: u32) -> u32 {
 }
 
 /// A machine with several times the capacity that its share of the tasks needs.
-fn machine(size: Size) -> MachineReport {
+fn machine(size: ApplySize) -> MachineReport {
     let share = 16 * (1 + u64::from(size.tasks) / size.machines);
     let capacity = Resources {
         cpu: MilliCores(10 * share * size.cores),

@@ -24,7 +24,7 @@ use model::{
 };
 use serde::Serialize;
 
-use super::apply::{self, Size};
+use super::apply::{self, ApplySize};
 use super::thread_time;
 
 #[derive(Debug, Args)]
@@ -153,7 +153,7 @@ fn percent(share: f64) -> String {
 
 fn run(options: &Options) -> anyhow::Result<Figures> {
     let Options { machines, tasks, seed, .. } = *options;
-    let size = Size { machines, tasks, operations: 0, seed, cores: 100 };
+    let size = ApplySize { machines, tasks, operations: 0, seed, cores: 100 };
     let mut cell = apply::filled(size, |id| format!("m{id}:1"))?;
     let start = cell.time();
     let incarnations = started(&mut cell, start);

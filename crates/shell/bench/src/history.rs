@@ -22,7 +22,7 @@ use model::{
 use replica::HardState;
 use serde::Serialize;
 use spec::{JobSpec, TaskSpec};
-use store::log::{Kind, Log, Options, RecordRef};
+use store::log::{Log, Options, RecordKind, RecordRef};
 use store::{DataDirectory, Retention};
 
 /// The number of operations in one write of the generated log.
@@ -97,7 +97,7 @@ fn moment(number: u64) -> Time {
 }
 
 /// The operations of a busy cell, in order.
-struct History {
+struct OperationHistory {
     user: UserName,
     spec: Arc<JobSpec>,
     sequence: u64,
@@ -105,7 +105,7 @@ struct History {
     step: u8,
 }
 
-impl History {
+impl OperationHistory {
     fn next(&mut self, number: u64) -> anyhow::Result<Op> {
         Ok(match number {
             1 => Op::Nothing,
@@ -194,13 +194,14 @@ pub(crate) fn write_history(
 ) -> anyhow::Result<u64> {
     let (mut log, _) = Log::open(directory.log(), Options::default())?;
     let promise = HardState { term: Term(1), vote: 1, ..HardState::default() }.to_bytes();
-    let (kind, term) = (Kind::HardState, 1);
+    let (kind, term) = (RecordKind::HardState, 1);
     log.append(&[RecordRef { kind, term, index: 0, level: 0, payload: &promise }])?;
     let task = TaskSpec::of(vec!["compute".to_owned(), "--seed=${task.index}".to_owned()]);
     let name = model::JobName::new("job")?;
     let spec = JobSpec::of(name, model::Band::Production.usual(), 1, task);
     let user = UserName::new("bench")?;
-    let mut history = History { user, spec: Arc::new(spec), sequence: 0, jobs: 0, step: 0 };
+    let mut history =
+        OperationHistory { user, spec: Arc::new(spec), sequence: 0, jobs: 0, step: 0 };
     let (mut written, mut bytes) = (0, 0);
     let mut cell = Cell::empty();
     while written < operations {
@@ -226,7 +227,7 @@ pub(crate) fn write_history(
         let records: Vec<_> = payloads
             .iter()
             .map(|(index, payload)| RecordRef {
-                kind: Kind::Entry,
+                kind: RecordKind::Entry,
                 term: 1,
                 index: *index,
                 level: cell::LEVEL.0,

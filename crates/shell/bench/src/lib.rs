@@ -178,18 +178,18 @@ impl Benchmark {
             Self::Pass(options) => scheduling::pass::measure(&options),
             Self::Update(options) => update::measure(&options),
             Self::Apply { machines, tasks, operations, seed, json } => {
-                apply::apply(apply::Size { machines, tasks, operations, seed, cores: 1 }, json)
+                apply::apply(apply::ApplySize { machines, tasks, operations, seed, cores: 1 }, json)
             }
             Self::Names { machines, tasks, changes, seed, json } => {
                 let operations = changes;
-                names::names(apply::Size { machines, tasks, operations, seed, cores: 1 }, json)
+                names::names(apply::ApplySize { machines, tasks, operations, seed, cores: 1 }, json)
             }
             Self::Estimate(options) => estimate::measure(&options),
             Self::Resolver(options) => cluster::resolver::measure(&options),
             Self::Sim { trace, minutes, poll_interval, replicas, seed, json } => {
                 let poll_interval = Span::from_secs(poll_interval);
                 let (trace, replicas) = (trace.as_deref(), replicas.into());
-                sim::sim(&sim::Size { trace, minutes, poll_interval, replicas, seed }, json)
+                sim::sim(&sim::SimOptions { trace, minutes, poll_interval, replicas, seed }, json)
             }
         }
     }

@@ -16,7 +16,7 @@ use command::output::{self, Format};
 use model::{Bytes, InstanceId, TaskIndex, Time};
 use serde::Serialize;
 
-use super::apply::{Size, filled, resident};
+use super::apply::{ApplySize, filled, resident};
 use super::thread_time;
 
 /// The results.
@@ -40,7 +40,7 @@ struct Figures {
 }
 
 /// Fills a cell, and measures its names.
-pub(crate) fn names(size: Size, json: bool) -> Done {
+pub(crate) fn names(size: ApplySize, json: bool) -> Done {
     let figures = measure(size)?;
     let format = if json { Format::Json } else { Format::Table };
     output::object(&format, &figures, "names", || {
@@ -60,7 +60,7 @@ pub(crate) fn names(size: Size, json: bool) -> Done {
     })
 }
 
-fn measure(size: Size) -> anyhow::Result<Figures> {
+fn measure(size: ApplySize) -> anyhow::Result<Figures> {
     let mut cell = filled(size, |id| format!("10.0.{}.{}:7801", id / 250, id % 250))?;
     let (before, begun) = (resident()?, Instant::now());
     let mut changes = Changes::of(&cell);

@@ -22,7 +22,7 @@ use super::{thread_time, trace_files};
 
 /// The options.
 #[derive(Debug)]
-pub(crate) struct Size<'a> {
+pub(crate) struct SimOptions<'a> {
     pub(crate) trace: Option<&'a Path>,
     pub(crate) minutes: u64,
     pub(crate) poll_interval: Span,
@@ -65,7 +65,7 @@ struct Campaign {
 }
 
 /// Simulates both worlds.
-pub(super) fn sim(size: &Size<'_>, json: bool) -> Done {
+pub(super) fn sim(size: &SimOptions<'_>, json: bool) -> Done {
     let figures = measure(size)?;
     let format = if json { Format::Json } else { Format::Table };
     output::object(&format, &figures, "simulation", || {
@@ -87,7 +87,7 @@ const SHARE: PerMille = PerMille(600);
 /// The number of worlds of the campaign.
 const WORLDS: u64 = 4;
 
-fn measure(size: &Size<'_>) -> anyhow::Result<Figures> {
+fn measure(size: &SimOptions<'_>) -> anyhow::Result<Figures> {
     let whole = match size.trace {
         Some(directory) => trace_files::read(directory)?,
         None => slice::read(Scale::default()),

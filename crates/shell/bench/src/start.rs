@@ -49,15 +49,15 @@ struct Times {
 }
 
 /// What one run took.
-struct Run {
+struct StartRun {
     start: Duration,
     exec: Duration,
 }
 
 /// What was measured, alone and beside a greedy user.
 struct Measured {
-    alone: Vec<Run>,
-    beside: Option<Vec<Run>>,
+    alone: Vec<StartRun>,
+    beside: Option<Vec<StartRun>>,
 }
 
 /// How long the greedy user takes before the others are measured beside it.
@@ -118,7 +118,7 @@ async fn several(
     connection: &mut Connection,
     runs: usize,
     prefix: &str,
-) -> Result<Vec<Run>, Failure> {
+) -> Result<Vec<StartRun>, Failure> {
     let mut times = Vec::with_capacity(runs);
     for run in 0..=runs {
         let time = one(connection, &format!("{prefix}-{run}")).await?;
@@ -129,7 +129,7 @@ async fn several(
     Ok(times)
 }
 
-async fn one(connection: &mut Connection, name: &str) -> Result<Run, Failure> {
+async fn one(connection: &mut Connection, name: &str) -> Result<StartRun, Failure> {
     let mut task = TaskSpec::of(vec!["sleep".to_owned(), "3600".to_owned()]);
     task.notice = model::Span::from_millis(100);
     let name = model::JobName::new(name).map_err(Failure::failed)?;
@@ -158,7 +158,7 @@ async fn one(connection: &mut Connection, name: &str) -> Result<Run, Failure> {
     connection.ask(request, async |mut client, request| client.jobs.kill(request).await).await?;
     // The stream ends when the job is dead: the next run finds an idle cell.
     while statuses.message().await?.is_some() {}
-    Ok(Run { start, exec })
+    Ok(StartRun { start, exec })
 }
 
 /// The time from the call of a command to its first output.
@@ -196,7 +196,7 @@ async fn first_output(
 fn show(measured: &Measured, json: bool) -> Done {
     let runs = &measured.alone;
     let exec = times(runs.iter().map(|run| run.exec).collect());
-    let started = |runs: &[Run]| times(runs.iter().map(|run| run.start).collect());
+    let started = |runs: &[StartRun]| times(runs.iter().map(|run| run.start).collect());
     let start = started(runs);
     let greedy = measured.beside.as_deref().map(|runs| {
         let beside = started(runs);

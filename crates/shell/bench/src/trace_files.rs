@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use flate2::read::MultiGzDecoder;
 use trace::CellSnapshot;
-use trace::google2011::{History, Scale, Trace, machines, removals};
+use trace::google2011::{HistoryBuilder, Scale, Trace, machines, removals};
 
 /// The maximum decompressed size of one file.
 const BYTES_MAX: u64 = 4 << 30;
@@ -20,7 +20,7 @@ pub(crate) fn read(directory: &Path) -> anyhow::Result<Trace> {
     let known = machines(unpacked(&path)?).with_context(|| path.display().to_string())?;
     let path = derived.join("machine_remove_events.csv.gz");
     let removed = removals(unpacked(&path)?).with_context(|| path.display().to_string())?;
-    let mut history = History::new(Scale::default(), &known, &removed);
+    let mut history = HistoryBuilder::new(Scale::default(), &known, &removed);
     for path in parts(&directory.join("task_events"))? {
         history.read(unpacked(&path)?).with_context(|| path.display().to_string())?;
     }
@@ -31,7 +31,7 @@ pub(crate) fn read(directory: &Path) -> anyhow::Result<Trace> {
 pub(crate) fn snapshot(directory: &Path) -> anyhow::Result<CellSnapshot> {
     let path = directory.join("derived/machines-merged.csv.gz");
     let known = machines(unpacked(&path)?).with_context(|| path.display().to_string())?;
-    let mut history = History::new(Scale::default(), &known, &[]);
+    let mut history = HistoryBuilder::new(Scale::default(), &known, &[]);
     // All of it is at the beginning of the first part.
     let path = parts(&directory.join("task_events"))?.remove(0);
     let mut at_time_0 = Vec::new();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::ensure;
 use borglet::Topology;
 use linux::Isolation;
-use linux::machine::Machine;
+use linux::machine::MachineResources;
 use model::{Bytes, MachineReport, MilliCores, PortRange, Resources};
 
 use super::disk;
@@ -51,12 +51,12 @@ impl Limits {
         ports: PortRange,
         isolation: Isolation,
     ) -> anyhow::Result<()> {
-        self.of_machine(&Machine::discover(directory, isolation)?, ports).map(drop)
+        self.of_machine(&MachineResources::discover(directory, isolation)?, ports).map(drop)
     }
 
     fn of_machine(
         &self,
-        machine: &Machine,
+        machine: &MachineResources,
         ports: PortRange,
     ) -> anyhow::Result<(MilliCores, Bytes)> {
         let (first, last) = machine.ephemeral_ports;
@@ -70,7 +70,7 @@ impl Limits {
 
     /// Whether tasks have every CPU of the machine: the flags leave none to others, and no container has only
     /// a quota.
-    fn has_whole(&self, machine: &Machine) -> bool {
+    fn has_whole(&self, machine: &MachineResources) -> bool {
         let cpus = machine.attributes.get("cores").and_then(|cores| cores.parse::<u64>().ok());
         let all = MilliCores(cpus.unwrap_or(0).saturating_mul(1_000));
         machine.cpu_milli >= all.0 && self.cpu.is_none_or(|cpu| cpu >= all)
@@ -94,7 +94,7 @@ pub(crate) fn describe(
     limits: Limits,
     isolation: Isolation,
 ) -> anyhow::Result<Described> {
-    let mut machine = Machine::discover(&files.directory, isolation)?;
+    let mut machine = MachineResources::discover(&files.directory, isolation)?;
     let port_isolation = files.port_isolation.name().to_owned();
     machine.attributes.insert(PortIsolation::ATTRIBUTE.to_owned(), port_isolation);
     let memory_isolation = memory::isolation_name(isolation).to_owned();
@@ -122,7 +122,7 @@ pub(crate) fn describe(
 /// # Errors
 /// If the host cannot run tasks, or the kernel does not provide the information.
 pub fn of_host(directory: &Path) -> anyhow::Result<Resources> {
-    let machine = Machine::discover(directory, linux::machine::preflight()?)?;
+    let machine = MachineResources::discover(directory, linux::machine::preflight()?)?;
     Ok(Resources {
         cpu: MilliCores(machine.cpu_milli),
         ram: Bytes(machine.memory_bytes),

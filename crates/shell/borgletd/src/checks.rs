@@ -41,7 +41,8 @@ impl Checks {
     pub(crate) async fn run(
         &self,
         files: &Files,
-        (instance, user): (InstanceId, &UserName),
+        instance: InstanceId,
+        user: &UserName,
         probe: Probe,
         timeout: Duration,
     ) -> Result<String, String> {

@@ -111,7 +111,7 @@ pub(super) fn watch(
     to_driver: mpsc::Sender<Message>,
 ) -> anyhow::Result<()> {
     let (was_short, count, rest_until) = (false, None, Instant::now());
-    let mut watched = Watched { files, to_driver, was_short, count, rest_until };
+    let mut watched = DiskWatch { files, to_driver, was_short, count, rest_until };
     let run = move || {
         if !capacity.certain
             && let Err(error) = watched.describe(machine, capacity.max)
@@ -130,7 +130,7 @@ pub(super) fn watch(
     thread.spawn(run).context("cannot start the thread that watches the disk").map(drop)
 }
 
-struct Watched {
+struct DiskWatch {
     files: Files,
     to_driver: mpsc::Sender<Message>,
     was_short: bool,
@@ -139,7 +139,7 @@ struct Watched {
     rest_until: Instant,
 }
 
-impl Watched {
+impl DiskWatch {
     /// Reports the machine's capacity once it is known.
     fn describe(&mut self, machine: Arc<MachineReport>, max: Bytes) -> anyhow::Result<()> {
         let mut count = Count::of_all(&self.files)?;

@@ -182,20 +182,33 @@ pub(super) fn start(
     }
     let to_usage = usage.clone();
     tokio::spawn(async move {
-        drive(borglet, clock, from_all, (&mut executor, &to_usage), &to_reports).await;
+        let context = DriverContext {
+            clock,
+            executor: &mut executor,
+            usage: &to_usage,
+            reports: &to_reports,
+        };
+        drive(borglet, from_all, context).await;
         to_failed.send_replace(Some("the Borglet's driver has ended".to_owned()));
     });
     let reserved = Arc::default();
     Ok(Driver { messages, reports, failed, usage, caps, reserved, shortages, ended_by_rule })
 }
 
+/// What the effects and reports of a Borglet go to.
+struct DriverContext<'a> {
+    clock: Clock,
+    executor: &'a mut Executor,
+    usage: &'a UsageSampler,
+    reports: &'a watch::Sender<Versioned>,
+}
+
 async fn drive(
     mut borglet: Borglet,
-    clock: Clock,
     mut from_all: mpsc::Receiver<Message>,
-    (executor, usage): (&mut Executor, &UsageSampler),
-    reports: &watch::Sender<Versioned>,
+    context: DriverContext<'_>,
 ) {
+    let DriverContext { clock, executor, usage, reports } = context;
     let mut effects: Vec<Effect> = Vec::new();
     let mut messages = Vec::new();
     let mut answers = Vec::new();

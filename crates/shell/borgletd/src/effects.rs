@@ -23,7 +23,7 @@ use super::ports;
 use super::probe;
 use super::readable::readable;
 use super::starts::{Starts, Stopped, UnderWay};
-use super::tasks::{Files, Looked};
+use super::tasks::{Files, InstanceState};
 use super::uids::Uids;
 
 mod cpu;
@@ -165,8 +165,8 @@ impl Executor {
                 let this = self.clone();
                 tokio::spawn(async move {
                     let (checks, files) = (&this.checks, &this.files);
-                    let of = (instance, &user);
-                    let answer = checks.run(files, of, probe, timeout.to_std()).await;
+                    let timeout = timeout.to_std();
+                    let answer = checks.run(files, instance, &user, probe, timeout).await;
                     this.tell(Input::Checked(instance, answer)).await;
                 });
             }
@@ -485,12 +485,12 @@ impl Executor {
             let (mut kept, mut held) = (None, None);
             let lost;
             let end = match &looked {
-                Looked::Ended(end, _) => Some(end),
-                Looked::NotSetUp(reason) => {
+                InstanceState::Ended(end, _) => Some(end),
+                InstanceState::NotSetUp(reason) => {
                     lost = End::Lost { reason: reason.clone() };
                     Some(&lost)
                 }
-                Looked::Starting | Looked::Running(_) => None,
+                InstanceState::Starting | InstanceState::Running(_) => None,
             };
             if let Some(end) = end {
                 held = held_port(&files, &task, end);
@@ -514,10 +514,14 @@ impl Executor {
             Err(error) => Err(error),
         };
         match looked {
-            Ok(Looked::Starting) => return true,
-            Ok(Looked::Running(_)) => self.tell(Input::Started(instance)).await,
-            Ok(Looked::NotSetUp(reason)) => self.tell(Input::SetUpFailed(instance, reason)).await,
-            Ok(Looked::Ended(end, usage)) => self.tell(Input::Ended(instance, end, usage)).await,
+            Ok(InstanceState::Starting) => return true,
+            Ok(InstanceState::Running(_)) => self.tell(Input::Started(instance)).await,
+            Ok(InstanceState::NotSetUp(reason)) => {
+                self.tell(Input::SetUpFailed(instance, reason)).await;
+            }
+            Ok(InstanceState::Ended(end, usage)) => {
+                self.tell(Input::Ended(instance, end, usage)).await;
+            }
             Err(error) => {
                 let reason = format!("cannot inspect it: {error:#}");
                 self.tell(Input::Ended(instance, End::Lost { reason }, FinalUsage::UNMEASURED))

@@ -61,7 +61,7 @@ pub(crate) struct Sessions {
 type InTask = (InstanceId, bool);
 
 /// What a session holds of the bounds.
-struct Held {
+struct SessionPermits {
     _user: Permit<UserName>,
     _task: Permit<InTask>,
 }
@@ -74,7 +74,7 @@ struct Started {
     session: Session,
     /// The terminal, or the standard input; `None` if the task was not entered.
     input: Option<OwnedFd>,
-    permit: Held,
+    permit: SessionPermits,
 }
 
 impl Sessions {
@@ -84,7 +84,12 @@ impl Sessions {
     }
 
     /// Permits for a command of a user inside a task.
-    fn hold(&self, user: UserName, asker: Asker, instance: InstanceId) -> Result<Held, Status> {
+    fn hold(
+        &self,
+        user: UserName,
+        asker: Asker,
+        instance: InstanceId,
+    ) -> Result<SessionPermits, Status> {
         let full = |full: Full<UserName>| {
             Status::resource_exhausted(match full {
                 Full::One(user, has) => format!(
@@ -103,7 +108,7 @@ impl Sessions {
                  end one of them"
             ))
         };
-        Ok(Held {
+        Ok(SessionPermits {
             _user: self.of_users.acquire_many(user, 1, asker).map_err(full)?,
             _task: self
                 .of_tasks
@@ -419,7 +424,7 @@ fn registered(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 }
 
 /// Ends a command, with all that it started, and returns its exit status.
-async fn reap(session: Session, permit: Held) -> io::Result<u8> {
+async fn reap(session: Session, permit: SessionPermits) -> io::Result<u8> {
     let Session { mut child, control } = session;
     drop(control);
     let end = end_of(&child)?;

@@ -259,9 +259,8 @@ async fn join(options: &Options) -> anyhow::Result<Credentials> {
 /// The renewal of its certificate.
 fn renewed(options: &Options, credentials: &Rotating) -> anyhow::Result<Renewed> {
     let kept = joining::masters(&options.credentials)?;
-    let files = (&*options.credentials, &*options.stem);
     let masters = Masters::new([&options.masters[..], &kept].concat());
-    Ok(Renewed::new(credentials, files, masters))
+    Ok(Renewed::new(credentials, &options.credentials, &options.stem, masters))
 }
 
 /// Stops the tasks of a Borglet that is dead and will not be restarted.

@@ -56,7 +56,7 @@ pub(super) fn watch(
     let shortages_of_thread = shortages.clone();
     let run = move || {
         let shortages = shortages_of_thread;
-        let mut watched = Watched {
+        let mut watched = MemoryWatch {
             all,
             most,
             reserve,
@@ -76,7 +76,7 @@ pub(super) fn watch(
     Ok(shortages)
 }
 
-struct Watched {
+struct MemoryWatch {
     /// The cgroup of all tasks.
     all: TaskCgroup,
     /// The most memory that they may use together: the capacity, and the reserve, so that the Borglet
@@ -96,7 +96,7 @@ struct Watched {
     was_low: bool,
 }
 
-impl Watched {
+impl MemoryWatch {
     fn run(&mut self) {
         while !self.to_driver.is_closed() {
             self.limit();

@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 use tonic::{Code, Status};
 
 use self::clients::TaskClients;
-use self::replicas::Replicas;
+use self::replicas::ReplicaClients;
 use crate::owners::Owners;
 
 pub(crate) use self::address::{listen, listen_at_gateway};
@@ -47,7 +47,7 @@ const WATCHED_FOR: Duration = Duration::from_secs(600);
 pub(crate) struct MachineNames(Arc<Inner>);
 
 struct Inner {
-    replicas: Replicas,
+    replicas: ReplicaClients,
     clients: TaskClients,
     owners: Owners,
     cache: Mutex<Cache>,
@@ -77,7 +77,7 @@ impl MachineNames {
         owners: Owners,
     ) -> Self {
         Self(Arc::new(Inner {
-            replicas: Replicas::new(credentials, masters),
+            replicas: ReplicaClients::new(credentials, masters),
             clients: TaskClients::new(address),
             owners,
             cache: Mutex::new(Cache::new(CacheLimits::default())),
@@ -97,7 +97,7 @@ impl MachineNames {
     }
 
     /// Asks the replicas for the job of a question, and stores the answers.
-    async fn ask(&self, question: &Question, (user, job): (&UserName, &JobName)) -> Lookup {
+    async fn ask(&self, question: &Question, user: &UserName, job: &JobName) -> Lookup {
         let address = v1::JobAddress { user: user.to_string(), job: job.to_string() };
         let query = v1::NameQuery { jobs: vec![address], labels: String::new() };
         match self.0.replicas.get(v1::GetNamesRequest { query: Some(query), at: None }).await {
@@ -111,7 +111,7 @@ impl MachineNames {
                     self.cache().learn(whole.clone(), answer(&whole, record), index, now);
                 }
                 self.cache().learn(question.clone(), found.clone(), index, now);
-                self.watch_also((user, job), index);
+                self.watch_also(user, job, index);
                 Lookup::Fresh(found)
             }
             Err(error) => {
@@ -122,7 +122,7 @@ impl MachineNames {
         }
     }
 
-    fn watch_also(&self, (user, job): (&UserName, &JobName), index: LogIndex) {
+    fn watch_also(&self, user: &UserName, job: &JobName, index: LogIndex) {
         let mut watched = lock(&self.0.watched);
         let key = (user.clone(), job.clone());
         let is_new = !watched.jobs.contains_key(&key);
@@ -240,7 +240,7 @@ impl Source for MachineNames {
     async fn resolve(&self, question: Question) -> Lookup {
         match &question {
             Question::Job { user, job } | Question::Task { user, job, .. } => {
-                self.ask(&question, (user, job)).await
+                self.ask(&question, user, job).await
             }
             Question::Master | Question::User(_) | Question::Address(_) => Lookup::Missing,
         }

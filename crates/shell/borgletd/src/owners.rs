@@ -10,18 +10,18 @@ use model::UserName;
 
 /// The users of the user ids and addresses that tasks have, or had last. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Owners(Arc<Known>);
+pub(crate) struct Owners(Arc<OwnerTable>);
 
 /// Bounded by the ids and addresses of this machine.
 #[derive(Debug, Default)]
-struct Known {
+struct OwnerTable {
     /// Makes numbers of names.
     numbers: RandomState,
-    owners: Mutex<HashMap<Key, u64>>,
+    owners: Mutex<HashMap<OwnerKey, u64>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Key {
+enum OwnerKey {
     Uid(u32),
     Address(Ipv4Addr),
 }
@@ -31,25 +31,25 @@ impl Owners {
     pub(crate) fn add(&self, launch: &Launch) {
         let user = self.number(&launch.desired.user);
         let mut owners = self.owners();
-        owners.insert(Key::Uid(launch.uid), user);
-        owners.extend(launch.desired.address.map(|address| (Key::Address(address), user)));
+        owners.insert(OwnerKey::Uid(launch.uid), user);
+        owners.extend(launch.desired.address.map(|address| (OwnerKey::Address(address), user)));
     }
 
     /// The number of the user whose task has a user id.
     pub(crate) fn of_uid(&self, uid: u32) -> Option<u64> {
-        self.owners().get(&Key::Uid(uid)).copied()
+        self.owners().get(&OwnerKey::Uid(uid)).copied()
     }
 
     /// The number of the user whose task has an address.
     pub(crate) fn of_address(&self, address: Ipv4Addr) -> Option<u64> {
-        self.owners().get(&Key::Address(address)).copied()
+        self.owners().get(&OwnerKey::Address(address)).copied()
     }
 
     fn number(&self, user: &UserName) -> u64 {
         self.0.numbers.hash_one(user)
     }
 
-    fn owners(&self) -> MutexGuard<'_, HashMap<Key, u64>> {
+    fn owners(&self) -> MutexGuard<'_, HashMap<OwnerKey, u64>> {
         self.0.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -33,11 +33,11 @@ const FILES_EACH: u64 = 100;
 /// The retired instances that are known.
 #[derive(Debug, Default)]
 struct KeptIndex {
-    known: HashMap<InstanceId, Known>,
+    known: HashMap<InstanceId, RetainedLog>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct RetainedLog {
     /// When this process first saw it. The timestamp of its file is from the wall clock, by which a
     /// day may pass at once.
     since: Instant,
@@ -160,7 +160,7 @@ impl KeptIndex {
             self.known.entry(instance).or_insert_with(|| {
                 let (user, logs) = files.retired_as(instance).unzip();
                 let keep = logs.and_then(|logs| logs.keep);
-                Known { since: now, user, keep, used: measured(files, instance) }
+                RetainedLog { since: now, user, keep, used: measured(files, instance) }
             });
         }
         // Instances older than this process are ordered by the timestamps of their files.

@@ -11,11 +11,11 @@ use tokio::sync::watch;
 
 /// The starts of a Borglet that are under way. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Starts(Arc<Mutex<BTreeMap<InstanceId, Stage>>>);
+pub(crate) struct Starts(Arc<Mutex<BTreeMap<InstanceId, StartStage>>>);
 
 /// How far a start has got.
 #[derive(Debug)]
-enum Stage {
+enum StartStage {
     /// It can still be prevented.
     Preparing(watch::Sender<bool>),
     /// A shim is being started.
@@ -46,18 +46,18 @@ impl Starts {
     /// Begins a start.
     pub(crate) fn begin(&self, instance: InstanceId) -> UnderWay {
         let (stop, stopped) = watch::channel(false);
-        self.all().insert(instance, Stage::Preparing(stop));
+        self.all().insert(instance, StartStage::Preparing(stop));
         UnderWay { starts: self.clone(), instance, stopped }
     }
 
     /// Prevents a start that is under way. Returns whether the instance will not run.
     pub(crate) fn prevent(&self, instance: InstanceId) -> bool {
         match self.all().get(&instance) {
-            Some(Stage::Preparing(stop)) => {
+            Some(StartStage::Preparing(stop)) => {
                 stop.send_replace(true);
                 true
             }
-            Some(Stage::Committed) | None => false,
+            Some(StartStage::Committed) | None => false,
         }
     }
 
@@ -66,7 +66,7 @@ impl Starts {
         self.all().contains_key(&instance)
     }
 
-    fn all(&self) -> MutexGuard<'_, BTreeMap<InstanceId, Stage>> {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<InstanceId, StartStage>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -91,7 +91,7 @@ impl UnderWay {
         if *self.stopped.borrow() {
             return Err(Stopped);
         }
-        all.insert(self.instance, Stage::Committed);
+        all.insert(self.instance, StartStage::Committed);
         Ok(())
     }
 }

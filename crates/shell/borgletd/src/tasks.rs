@@ -55,7 +55,7 @@ const TMP_BYTES_MAX: u64 = 1 << 30;
 
 /// The state of an instance, from its records.
 #[derive(Debug)]
-pub(crate) enum Looked {
+pub(crate) enum InstanceState {
     /// Its program has not been executed yet.
     Starting,
     /// It is running.
@@ -356,17 +356,17 @@ impl Files {
             return Ok(None);
         };
         let status = match self.look(instance, task) {
-            Looked::Starting => RecoveredStatus::Starting,
-            Looked::Running(running) => {
+            InstanceState::Starting => RecoveredStatus::Starting,
+            InstanceState::Running(running) => {
                 let age = running.age().unwrap_or_default().as_micros();
                 let age = Span(u64::try_from(age).unwrap_or(u64::MAX));
                 RecoveredStatus::Running(now - age)
             }
-            Looked::Ended(_, usage) if task.path().join(STOPPED_FILE).exists() => {
+            InstanceState::Ended(_, usage) if task.path().join(STOPPED_FILE).exists() => {
                 RecoveredStatus::Ended(End::Stopped, usage)
             }
-            Looked::Ended(end, usage) => RecoveredStatus::Ended(end, usage),
-            Looked::NotSetUp(reason) => {
+            InstanceState::Ended(end, usage) => RecoveredStatus::Ended(end, usage),
+            InstanceState::NotSetUp(reason) => {
                 RecoveredStatus::Ended(End::Lost { reason }, FinalUsage::UNMEASURED)
             }
         };
@@ -416,14 +416,14 @@ impl Files {
 
     /// The state of an instance, from its records. Makes sure that nothing of an ended instance
     /// runs, even if the records do not tell.
-    pub(crate) fn look(&self, instance: InstanceId, task: &TaskDirectory) -> Looked {
+    pub(crate) fn look(&self, instance: InstanceId, task: &TaskDirectory) -> InstanceState {
         let (end, cleared) = match task.inspect() {
-            Ok(Inspection::Starting) => return Looked::Starting,
-            Ok(Inspection::Running(running)) => return Looked::Running(running),
+            Ok(Inspection::Starting) => return InstanceState::Starting,
+            Ok(Inspection::Running(running)) => return InstanceState::Running(running),
             Ok(Inspection::Ended(exit)) => {
                 return match end(&exit.reason) {
-                    Ok(end) => Looked::Ended(end, usage(&exit)),
-                    Err(reason) => Looked::NotSetUp(reason),
+                    Ok(end) => InstanceState::Ended(end, usage(&exit)),
+                    Err(reason) => InstanceState::NotSetUp(reason),
                 };
             }
             Ok(Inspection::Lost { reason }) => {
@@ -438,7 +438,7 @@ impl Files {
         if let Err(error) = cleared {
             tracing::error!("{instance} is lost, and cannot be cleaned up: {error:#}");
         }
-        Looked::Ended(end, FinalUsage::UNMEASURED)
+        InstanceState::Ended(end, FinalUsage::UNMEASURED)
     }
 
     /// Kills all processes of an instance without reading its records.

@@ -44,12 +44,12 @@ const QUEUE: usize = 65_536;
 /// A handle on the thread; it ends when the last one is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct UsageSampler {
-    shared: Arc<Shared>,
-    to_thread: SyncSender<Event>,
+    shared: Arc<UsageState>,
+    to_thread: SyncSender<TaskEvent>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct UsageState {
     samples: Mutex<Samples>,
     spool: Mutex<Spool>,
 }
@@ -63,7 +63,7 @@ struct Samples {
 
 /// What happened to a task, and when by the monotonic clock.
 #[derive(Clone, Copy, Debug)]
-enum Event {
+enum TaskEvent {
     Started(InstanceId, Time),
     Ended(InstanceId, Time, FinalUsage),
 }
@@ -77,11 +77,11 @@ impl UsageSampler {
         to_driver: mpsc::Sender<Message>,
     ) -> anyhow::Result<Self> {
         let spool = Spool::open(&files.directory, wall_clock())?;
-        let shared = Arc::new(Shared { samples: Mutex::default(), spool: Mutex::new(spool) });
+        let shared = Arc::new(UsageState { samples: Mutex::default(), spool: Mutex::new(spool) });
         let (to_thread, events) = sync_channel(QUEUE);
-        let mut thread = Thread::new(files, clock, Arc::clone(&shared), to_driver);
+        let mut thread = SamplerThread::new(files, clock, Arc::clone(&shared), to_driver);
         for (instance, since) in running {
-            thread.take_in(Event::Started(instance, since));
+            thread.take_in(TaskEvent::Started(instance, since));
         }
         std::thread::Builder::new()
             .name("usage".to_owned())
@@ -92,12 +92,12 @@ impl UsageSampler {
 
     /// A task runs. If the queue is full, the task is not measured.
     pub(crate) fn started(&self, instance: InstanceId, now: Time) {
-        let _full = self.to_thread.try_send(Event::Started(instance, now));
+        let _full = self.to_thread.try_send(TaskEvent::Started(instance, now));
     }
 
     /// A task has ended.
     pub(crate) fn ended(&self, instance: InstanceId, now: Time, usage: FinalUsage) {
-        let _full = self.to_thread.try_send(Event::Ended(instance, now, usage));
+        let _full = self.to_thread.try_send(TaskEvent::Ended(instance, now, usage));
     }
 
     /// What a master does not have yet.
@@ -150,10 +150,10 @@ struct Tracked {
     reader: Option<TaskReader>,
 }
 
-struct Thread {
+struct SamplerThread {
     files: Files,
     clock: Clock,
-    shared: Arc<Shared>,
+    shared: Arc<UsageState>,
     to_driver: mpsc::Sender<Message>,
     hierarchy: Option<Hierarchy>,
     recorder: Recorder,
@@ -167,11 +167,11 @@ struct Thread {
     has_hardware: bool,
 }
 
-impl Thread {
+impl SamplerThread {
     fn new(
         files: Files,
         clock: Clock,
-        shared: Arc<Shared>,
+        shared: Arc<UsageState>,
         to_driver: mpsc::Sender<Message>,
     ) -> Self {
         let hierarchy = (files.isolation == Isolation::Jail).then(|| Hierarchy::detect().ok());
@@ -194,7 +194,7 @@ impl Thread {
 
     /// Rounds at their interval, until the last handle is dropped. After a delay the next round is
     /// late, and none is made up for.
-    fn run(mut self, events: &Receiver<Event>) {
+    fn run(mut self, events: &Receiver<TaskEvent>) {
         let mut next = Instant::now();
         loop {
             let patience = next.saturating_duration_since(Instant::now());
@@ -209,13 +209,13 @@ impl Thread {
         }
     }
 
-    fn take_in(&mut self, event: Event) {
+    fn take_in(&mut self, event: TaskEvent) {
         match event {
-            Event::Started(instance, started) => {
+            TaskEvent::Started(instance, started) => {
                 let tracked = Tracked { started, alloc: None, reader: None };
                 self.tasks.entry(instance).or_insert(tracked);
             }
-            Event::Ended(instance, now, usage) => {
+            TaskEvent::Ended(instance, now, usage) => {
                 let Some(tracked) = self.tasks.remove(&instance) else { return };
                 self.disk.forget(instance);
                 let times = (wall_clock(), now);

@@ -206,7 +206,7 @@ fn watch(cell: Target<'_>, args: &WatchArgs) -> Done {
     let query = query(args.address.as_ref(), args.labels.as_ref());
     let request = v1::WatchNamesRequest { query: Some(query), after: args.after };
     with_cell(cell, async |mut connection| {
-        let mut known = Known::default();
+        let mut known = ShownTasks::default();
         let open = async |client, request| watch_names(client, request, args.after).await;
         follow(&mut connection, request, true, open, |request, change| {
             if !change.more {
@@ -218,16 +218,23 @@ fn watch(cell: Target<'_>, args: &WatchArgs) -> Done {
     })
 }
 
-/// Which of the tasks under a name: behind a service, its user and job, which are empty otherwise; and
-/// its index.
-type Which = (String, String, u32);
+/// A task under a name. Only one behind a service has a user and a job of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct NamedTask {
+    user: String,
+    job: String,
+    index: u32,
+}
 
-fn which(task: &v1::NameTask) -> Which {
-    (task.user.clone(), task.job.clone(), task.index)
+impl NamedTask {
+    fn of(task: &v1::NameTask) -> Self {
+        Self { user: task.user.clone(), job: task.job.clone(), index: task.index }
+    }
 }
 
 /// A task under the name of a job or service, as it is shown.
-fn shown((user, name): (&str, &str), (of, job, index): &Which) -> String {
+fn shown(user: &str, name: &str, task: &NamedTask) -> String {
+    let NamedTask { user: of, job, index } = task;
     match job.as_str() {
         "" => format!("{user}/{name}/{index}"),
         job => format!("{user}/{name}  {of}/{job}/{index}"),
@@ -236,14 +243,14 @@ fn shown((user, name): (&str, &str), (of, job, index): &Which) -> String {
 
 /// A task as it was shown last, by the user and name of its record.
 #[derive(Default)]
-struct Known {
+struct ShownTasks {
     /// Its incarnation, and its line.
-    lines: BTreeMap<(String, String, Which), (u32, String)>,
+    lines: BTreeMap<(String, String, NamedTask), (u32, String)>,
     /// The jobs of a complete list, until its last message.
     listed: Option<Vec<(String, String)>>,
 }
 
-impl Known {
+impl ShownTasks {
     fn show(&mut self, change: v1::NamesChange, args: &WatchArgs) -> Done {
         if args.output == Format::Json {
             let says = change.complete || !change.records.is_empty() || !change.gone.is_empty();
@@ -258,15 +265,15 @@ impl Known {
                     .as_ref()
                     .is_none_or(|address| address.tasks.contains(TaskIndex(task.index)))
             };
-            let now: BTreeMap<Which, (u32, String)> = record
+            let now: BTreeMap<NamedTask, (u32, String)> = record
                 .tasks
                 .iter()
                 .filter(chosen)
-                .map(|task| (which(task), (task.generation, columns(task).join("  "))))
+                .map(|task| (NamedTask::of(task), (task.generation, columns(task).join("  "))))
                 .collect();
             self.forget(&job, index, |task| !now.contains_key(task), &mut text);
             for (task, line) in now {
-                let name = shown((&job.0, &job.1), &task);
+                let name = shown(&job.0, &job.1, &task);
                 let key = (job.0.clone(), job.1.clone(), task);
                 // A new incarnation can look like the one before.
                 if self.lines.get(&key) != Some(&line) {
@@ -298,16 +305,16 @@ impl Known {
         &mut self,
         job: &(String, String),
         index: u64,
-        is_gone: impl Fn(&Which) -> bool,
+        is_gone: impl Fn(&NamedTask) -> bool,
         text: &mut String,
     ) {
-        let first = (job.0.clone(), job.1.clone(), Which::default());
+        let first = (job.0.clone(), job.1.clone(), NamedTask::default());
         let keys = self.lines.range(first..).map(|(key, _)| key.clone());
         let keys = keys.take_while(|(user, name, _)| (user, name) == (&job.0, &job.1));
         let gone: Vec<_> = keys.filter(|(_, _, task)| is_gone(task)).collect();
         for key in gone {
             self.lines.remove(&key);
-            *text += &format!("{index}  - {}\n", shown((&key.0, &key.1), &key.2));
+            *text += &format!("{index}  - {}\n", shown(&key.0, &key.1, &key.2));
         }
     }
 }
@@ -347,13 +354,14 @@ mod tests {
 
     #[test]
     fn a_job_that_is_gone_has_no_lines() {
-        let mut known = Known::default();
+        let mut known = ShownTasks::default();
         let mut text = String::new();
-        let key = |task| ("ana".to_owned(), "web".to_owned(), (String::new(), String::new(), task));
+        let task = |index| NamedTask { index, ..NamedTask::default() };
+        let key = |index| ("ana".to_owned(), "web".to_owned(), task(index));
         let line = || (1, "line".to_owned());
-        known.lines = [0, 3].map(|task| (key(task), line())).into();
-        known.lines.insert(("ana".to_owned(), "web2".to_owned(), Which::default()), line());
-        known.forget(&("ana".to_owned(), "web".to_owned()), 7, |task| task.2 != 0, &mut text);
+        known.lines = [0, 3].map(|index| (key(index), line())).into();
+        known.lines.insert(("ana".to_owned(), "web2".to_owned(), NamedTask::default()), line());
+        known.forget(&("ana".to_owned(), "web".to_owned()), 7, |task| task.index != 0, &mut text);
         assert_eq!(text, "7  - ana/web/3\n");
         known.forget(&("ana".to_owned(), "web".to_owned()), 8, |_| true, &mut text);
         assert_eq!(text, "7  - ana/web/3\n8  - ana/web/0\n");

@@ -10,7 +10,7 @@ use super::ListArgs;
 use super::log_settings::{self, LogsArgs};
 use super::notice_max::{self, NoticeMaxArgs};
 use super::reclaim::{self, ReclaimArgs};
-use super::show::{self, Shown};
+use super::show::{self, Printer};
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -76,7 +76,7 @@ fn status(cell: Target<'_>, args: &ListArgs) -> Done {
             let index = status.index;
             let shown =
                 move || output::object(&format, &status, &status.name, || describe(&status));
-            Ok((index, Box::new(shown) as Shown))
+            Ok((index, Box::new(shown) as Printer))
         })
         .await
     })

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A row of the list.
 #[derive(Debug, Serialize)]
-struct Row {
+struct CellRow {
     /// The name for `--cell`.
     name: String,
     /// The cell's own name.
@@ -46,7 +46,7 @@ pub(crate) struct CellsArgs {
 pub(super) fn cells(args: &CellsArgs) -> Done {
     let runtime = runtime()?;
     let places = places();
-    let mut shown: Vec<Row> =
+    let mut shown: Vec<CellRow> =
         places.iter().map(|path| process::block_on(&runtime, look(path))).collect();
     if args.prune {
         for (path, _) in places.iter().zip(&shown).filter(|(_, of)| of.by_dev && !of.answers) {
@@ -62,10 +62,10 @@ pub(super) fn cells(args: &CellsArgs) -> Done {
     }
     let listing = Listing {
         items: &shown,
-        name: |of: &Row| of.name.clone(),
+        name: |of: &CellRow| of.name.clone(),
         headings: &["NAME", "CELL", "STATE", "DIRECTORY", "MASTERS"],
         wide: 1,
-        row: |of: &Row| {
+        row: |of: &CellRow| {
             let state = match (of.answers, of.trouble.as_str()) {
                 (true, _) => "answers".to_owned(),
                 (false, trouble) => format!("does not answer: {trouble}"),
@@ -77,7 +77,7 @@ pub(super) fn cells(args: &CellsArgs) -> Done {
     output::list(&args.output, &listing)
 }
 
-async fn look(path: &Path) -> Row {
+async fn look(path: &Path) -> CellRow {
     let directory = std::fs::read_link(path).unwrap_or_else(|_| path.to_owned());
     let cell = file_of(path).map(|file| file.cell).unwrap_or_default();
     let trouble = match () {
@@ -87,7 +87,7 @@ async fn look(path: &Path) -> Row {
     };
     let answers = trouble.is_empty();
     let (masters, by_dev) = (masters_of(path), path.is_symlink());
-    Row { name: name_of(path), cell, answers, trouble, masters, directory, by_dev }
+    CellRow { name: name_of(path), cell, answers, trouble, masters, directory, by_dev }
 }
 
 /// Requests the cell's status; the error says why that failed.

@@ -79,7 +79,7 @@ struct Server {
     unhealthy_after: u64,
 }
 
-struct State {
+struct ExampleState {
     requests: AtomicU64,
     draining: AtomicBool,
     unhealthy_after: u64,
@@ -98,7 +98,7 @@ fn serve(options: &Server) -> anyhow::Result<()> {
             .await
             .with_context(|| format!("cannot listen on port {}", options.port))?;
         println!("listening on port {}", options.port);
-        let state = Arc::new(State {
+        let state = Arc::new(ExampleState {
             requests: AtomicU64::new(0),
             draining: AtomicBool::new(false),
             unhealthy_after: options.unhealthy_after,
@@ -128,7 +128,7 @@ fn serve(options: &Server) -> anyhow::Result<()> {
     })
 }
 
-fn answer(state: &State, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+fn answer(state: &ExampleState, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let requests = state.requests.fetch_add(1, Ordering::Relaxed) + 1;
     let worn_out = state.unhealthy_after > 0 && requests > state.unhealthy_after;
     let variable = |name| std::env::var(name).unwrap_or_default();

@@ -55,7 +55,7 @@ pub(super) fn exec(cell: Target<'_>, args: ExecArgs) -> Result<ExitCode, Failure
         window: Some(window()),
         term: std::env::var("TERM").unwrap_or_else(|_| "xterm".to_owned()),
     });
-    let session = Session { task: &args.task, usage: "exec", command: args.command, terminal };
+    let session = ExecSession { task: &args.task, usage: "exec", command: args.command, terminal };
     let signals = if args.tty { OnSignal::Resize } else { OnSignal::Forward };
     let runtime = runtime()?;
     let ended = process::block_on(&runtime, async {
@@ -70,7 +70,7 @@ pub(super) fn exec(cell: Target<'_>, args: ExecArgs) -> Result<ExitCode, Failure
 }
 
 /// A command to run in a task.
-pub(super) struct Session<'a> {
+pub(super) struct ExecSession<'a> {
     pub(super) task: &'a Address,
     /// The command of `bourg` that this is for, in advice.
     pub(super) usage: &'static str,
@@ -144,7 +144,7 @@ fn window() -> v1::ExecWindow {
     v1::ExecWindow { rows: rows.into(), columns: columns.into() }
 }
 
-impl Session<'_> {
+impl ExecSession<'_> {
     /// Runs the command; returns its exit status.
     pub(super) async fn run<W: Write + Send + 'static>(
         self,

@@ -66,14 +66,14 @@ pub(super) fn logs(cell: Target<'_>, args: &LogsArgs) -> Done {
                 .await?;
         }
         let shown = v1::LogSettings::from(&settings);
-        output::object(&args.output, &shown, &status.name, || Shown(settings).to_string())
+        output::object(&args.output, &shown, &status.name, || SettingsTable(settings).to_string())
     })
 }
 
 /// The settings as a table.
-struct Shown(LogSettings);
+struct SettingsTable(LogSettings);
 
-impl fmt::Display for Shown {
+impl fmt::Display for SettingsTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let machine = match self.0.machine {
             Some(bytes) => bytes.to_string(),

@@ -82,7 +82,7 @@ pub(super) fn logs(cell: Target<'_>, args: &LogsArgs) -> Done {
             tokio::spawn(forward(name, chunks, to_us.clone()));
         }
         drop(to_us);
-        let mut lines = Lines::new(args.output.clone(), !single);
+        let mut lines = LineAssembler::new(args.output.clone(), !single);
         while let Some((job, chunk)) = from_jobs.recv().await {
             lines.take(&job, &chunk.map_err(|status| failure(&job, status))?)?;
         }
@@ -118,11 +118,11 @@ fn single(tasks: &model::TaskSelection) -> bool {
 }
 
 /// Reassembles chunks of several streams into whole lines.
-struct Lines {
+struct LineAssembler {
     format: Format,
     prefixed: bool,
     /// Incomplete lines, by job, task index and stream.
-    open: BTreeMap<(Arc<str>, u32, i32), Open>,
+    open: BTreeMap<(Arc<str>, u32, i32), IncompleteLine>,
     /// Their bytes together.
     open_bytes: usize,
 }
@@ -139,7 +139,7 @@ enum Ending {
 }
 
 /// A line that is not complete.
-struct Open {
+struct IncompleteLine {
     origin: Origin,
     text: Vec<u8>,
 }
@@ -155,7 +155,7 @@ struct Origin {
 
 /// A line as JSON.
 #[derive(Serialize)]
-struct Line<'a> {
+struct JsonLine<'a> {
     job: &'a str,
     task: u32,
     generation: u32,
@@ -171,7 +171,7 @@ struct Line<'a> {
     cut: bool,
 }
 
-impl Lines {
+impl LineAssembler {
     fn new(format: Format, prefixed: bool) -> Self {
         Self { format, prefixed, open: BTreeMap::new(), open_bytes: 0 }
     }
@@ -198,9 +198,9 @@ impl Lines {
             // The rest of that line was never written, or is lost.
             Some(open) => {
                 self.write(job, index, open.origin, &open.text, Ending::End)?;
-                Open { origin, text: Vec::new() }
+                IncompleteLine { origin, text: Vec::new() }
             }
-            None => Open { origin, text: Vec::new() },
+            None => IncompleteLine { origin, text: Vec::new() },
         };
         if chunk.lost_bytes > 0 {
             eprintln!("{job}/{index}: {} bytes before this were discarded", chunk.lost_bytes);
@@ -245,7 +245,7 @@ impl Lines {
                 prefix = format!("{}  {prefix}", at.map(moment::shown).unwrap_or_default());
             }
             _ => {
-                let line = Line {
+                let line = JsonLine {
                     job,
                     task: index,
                     generation: origin.generation,

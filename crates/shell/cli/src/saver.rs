@@ -41,7 +41,7 @@ pub(crate) struct EndArgs {
 /// What one machine keeps of one instance.
 #[derive(Clone, Debug, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Kept {
+struct SavedInstance {
     machine: String,
     #[serde(flatten)]
     saving: v1::SavingStatus,
@@ -60,13 +60,16 @@ fn means(name: &str, task: &str) -> bool {
 }
 
 /// What all machines keep, of these only if there are any.
-async fn kept(connection: &mut Connection, names: &[String]) -> Result<Vec<Kept>, Failure> {
+async fn kept(
+    connection: &mut Connection,
+    names: &[String],
+) -> Result<Vec<SavedInstance>, Failure> {
     let machines = machine::machines(connection, String::new(), &[]).await?;
     let mut found = Vec::new();
     for v1::MachineStatus { name, saving, .. } in machines {
         let wanted = |task: &str| names.is_empty() || names.iter().any(|name| means(name, task));
         let wanted = saving.into_iter().filter(|saving| wanted(&saving.name));
-        found.extend(wanted.map(|saving| Kept { machine: name.clone(), saving }));
+        found.extend(wanted.map(|saving| SavedInstance { machine: name.clone(), saving }));
     }
     Ok(found)
 }
@@ -78,10 +81,10 @@ fn list(cell: Target<'_>, args: &ListArgs) -> Done {
             &args.output,
             &Listing {
                 items: &found,
-                name: |kept: &Kept| kept.saving.name.clone(),
+                name: |kept: &SavedInstance| kept.saving.name.clone(),
                 headings: &["TASK", "GENERATION", "MACHINE", "SIZE", "ATTEMPTS", "UNTIL"],
                 wide: 0,
-                row: |Kept { machine, saving }| {
+                row: |SavedInstance { machine, saving }| {
                     vec![
                         saving.name.clone(),
                         saving.generation.to_string(),
@@ -107,7 +110,7 @@ fn end(cell: Target<'_>, args: &EndArgs) -> Done {
             ))
             .next("bourg saver list"));
         }
-        for Kept { machine, saving } in &found {
+        for SavedInstance { machine, saving } in &found {
             let change = Change::EndSaver(EndSaver { instance: saving.instance });
             machine::change(&mut connection, machine, change).await?;
             eprintln!("{}: its saver on {machine} ends, and the data is deleted", saving.name);

@@ -22,7 +22,7 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 /// Shows once, or again whenever the index changes.
 pub(super) async fn repeat(
     args: &ListArgs,
-    mut show: impl AsyncFnMut() -> Result<(u64, Shown), Failure>,
+    mut show: impl AsyncFnMut() -> Result<(u64, Printer), Failure>,
 ) -> Done {
     let mut last = None;
     loop {
@@ -42,7 +42,7 @@ pub(super) async fn repeat(
 }
 
 /// Prints an answer.
-pub(super) type Shown = Box<dyn FnOnce() -> Done>;
+pub(super) type Printer = Box<dyn FnOnce() -> Done>;
 
 pub(super) fn status(cell: Target<'_>, args: &StatusArgs) -> Done {
     let some = args.jobs.iter().find(|address| address.tasks != model::TaskSelection::All);
@@ -75,7 +75,7 @@ pub(super) fn status(cell: Target<'_>, args: &StatusArgs) -> Done {
             }
             let format = args.list.output.clone();
             let with_tasks = !args.jobs.is_empty();
-            let mut used = Used::default();
+            let mut used = JobsUsage::default();
             if with_tasks && format == Format::Wide && args.list.at.is_none() {
                 used = used_by(&connection, &answer.jobs).await;
             }
@@ -88,7 +88,7 @@ pub(super) fn status(cell: Target<'_>, args: &StatusArgs) -> Done {
                 }
                 _ => show_jobs(&format, &answer),
             };
-            Ok((answer_index(&args.list), Box::new(shown) as Shown))
+            Ok((answer_index(&args.list), Box::new(shown) as Printer))
         })
         .await
     })
@@ -96,7 +96,7 @@ pub(super) fn status(cell: Target<'_>, args: &StatusArgs) -> Done {
 
 /// What the tasks of jobs use, as an addition to their status.
 #[derive(Default)]
-struct Used {
+struct JobsUsage {
     /// By the id of the job, and the index and the generation of the task.
     tasks: BTreeMap<(u64, u32, u32), v1::TaskUsage>,
     /// What to say about it.
@@ -104,8 +104,8 @@ struct Used {
 }
 
 /// What the tasks of live jobs use.
-async fn used_by(connection: &Connection, jobs: &[v1::JobStatus]) -> Used {
-    let mut used = Used::default();
+async fn used_by(connection: &Connection, jobs: &[v1::JobStatus]) -> JobsUsage {
+    let mut used = JobsUsage::default();
     for job in jobs.iter().filter(|job| !run::is_dead(job)) {
         let name = job.spec.as_ref().map(|spec| spec.name.clone()).unwrap_or_default();
         let address = v1::JobAddress { user: job.user.clone(), job: name };
@@ -125,7 +125,7 @@ async fn used_by(connection: &Connection, jobs: &[v1::JobStatus]) -> Used {
     used
 }
 
-impl Used {
+impl JobsUsage {
     /// The limit, the reservation and the usage of a task: of CPU, and of memory. A task that does not
     /// run has no reservation.
     fn columns(&self, job: &v1::JobStatus, task: &v1::TaskStatus) -> [String; 6] {
@@ -192,14 +192,14 @@ fn show_jobs(format: &Format, answer: &v1::StatusResponse) -> Done {
     )
 }
 
-type Labels = BTreeMap<String, String>;
+type JobLabels = BTreeMap<String, String>;
 
-fn job_labels(job: &v1::JobStatus) -> Labels {
+fn job_labels(job: &v1::JobStatus) -> JobLabels {
     job.spec.as_ref().map(|spec| spec.labels.clone()).unwrap_or_default()
 }
 
 /// For example `team=search,tier=canary`, as in a query.
-fn shown_labels(labels: &Labels) -> String {
+fn shown_labels(labels: &JobLabels) -> String {
     let one = |(name, value): (&String, &String)| {
         format!("{}={}", name.escape_debug(), value.escape_debug())
     };
@@ -235,7 +235,7 @@ fn tally(job: &v1::JobStatus) -> String {
 }
 
 /// Prints one job with its tasks.
-fn show_job(format: &Format, job: &v1::JobStatus, used: &Used, now: u64) -> Done {
+fn show_job(format: &Format, job: &v1::JobStatus, used: &JobsUsage, now: u64) -> Done {
     let priority = priority(job.spec.as_ref().and_then(|spec| spec.priority));
     let age = Time(now).since(Time(job.submitted));
     let why = match (job.waits_for.as_slice(), job.reason.as_str()) {
@@ -377,7 +377,7 @@ fn last_usage(task: &v1::TaskStatus) -> [String; 2] {
 }
 
 /// Prints the allocs of an alloc set, and the jobs in them.
-fn show_allocs(format: &Format, job: &v1::JobStatus, used: &Used, now: u64) -> Done {
+fn show_allocs(format: &Format, job: &v1::JobStatus, used: &JobsUsage, now: u64) -> Done {
     let resources = |of: Option<v1::Resources>| {
         let known = of.and_then(|of| Resources::try_from(of).ok());
         known.map(|known| known.to_string()).unwrap_or_default()
@@ -447,7 +447,7 @@ mod tests {
         let pending =
             v1::TaskUsage { state: v1::TaskState::Pending.into(), used: None, ..known.clone() };
         let tasks = BTreeMap::from([((7, 1, 2), known), ((7, 2, 1), pending)]);
-        let used = Used { tasks, note: None };
+        let used = JobsUsage { tasks, note: None };
         for (collection, index, generation, expected) in [
             (7, 1, 2, ["1", "0.4", "0.25", "1 GiB", "512 MiB", "-"]),
             (7, 1, 3, ["-", "-", "-", "-", "-", "-"]),

@@ -15,7 +15,7 @@ use command::Failure;
 use model::{CellName, MachineName, Resources, UserName};
 
 use super::addresses::Addresses;
-use super::machines::{self, Machine};
+use super::machines::{self, DevMachine};
 use super::names::process_name;
 use super::replicas::{self, Replica, Replicas, Spare};
 use super::reserved::{self, Reserved};
@@ -48,7 +48,7 @@ pub struct DevCell {
     temporary: bool,
     processes: Processes,
     client: PathBuf,
-    machines: Vec<Machine>,
+    machines: Vec<DevMachine>,
     /// The address of each machine's Borglet.
     borglets: Vec<String>,
     /// The replicas of its master; taken by `start`.
@@ -123,7 +123,7 @@ impl DevCell {
         let addresses: Vec<_> = masters.iter().map(|master| master.address.clone()).collect();
         let addresses =
             [addresses, spare.iter().map(|spare| spare.address.clone()).collect()].concat();
-        let tls = replicas::certify(&directory, (&name, &user, &machines), &masters)?;
+        let tls = replicas::certify(&directory, &name, &user, &machines, &masters)?;
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
         let flags = |flags: &[(&str, String)]| {
             flags.iter().flat_map(|(flag, value)| [format!("--{flag}"), value.clone()]).collect()
@@ -222,7 +222,7 @@ impl DevCell {
 
     fn members(&self) -> Vec<Member> {
         let run = self.directory.join("run");
-        let member = |(machine, address): (&Machine, &String)| Member {
+        let member = |(machine, address): (&DevMachine, &String)| Member {
             name: machine.name.clone(),
             address: address.clone(),
             pid_file: pid_file(&run, &machine.borglet),

@@ -25,12 +25,12 @@ const BORGLET: &str = "borglet";
 const HOST_CHARACTERS: usize = 60;
 
 /// A machine of the cell. Its ports are reserved until this value, its Borglet and its tasks are gone.
-pub(super) struct Machine {
+pub(super) struct DevMachine {
     pub(super) name: MachineName,
     /// The name of its Borglet's process, directory and address.
     pub(super) borglet: String,
     /// What it has of the host; `None` if it is alone.
-    pub(super) share: Option<Share>,
+    pub(super) share: Option<HostShare>,
     ports: Reserved,
     /// The addresses for tasks with a network of their own, if this host can have such tasks.
     task_network: Option<Subnet>,
@@ -38,7 +38,7 @@ pub(super) struct Machine {
 
 /// A machine's part of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Share {
+pub(super) struct HostShare {
     pub(super) resources: Resources,
     uids: Uids,
 }
@@ -56,7 +56,7 @@ pub(super) fn machines(text: &str) -> Result<u8, String> {
 pub(super) fn plan(
     directory: Option<&Path>,
     requested: Option<u8>,
-) -> anyhow::Result<Vec<Machine>> {
+) -> anyhow::Result<Vec<DevMachine>> {
     let there = directory.map(there).transpose()?.unwrap_or_default();
     let host = host_name();
     let numbers = numbers(&there, requested).map_err(|surplus| {
@@ -83,12 +83,12 @@ pub(super) fn plan(
         let (name, borglet) = (name(&host, number), borglet(number));
         let ports = ports::reserve()?;
         let task_network = ports.task_network().filter(|range| can_run_task_networks(*range));
-        planned.push(Machine { name, borglet, share, ports, task_network });
+        planned.push(DevMachine { name, borglet, share, ports, task_network });
     }
     Ok(planned)
 }
 
-impl Machine {
+impl DevMachine {
     /// Its Borglet's data directory in that of the cell.
     pub(super) fn directory(&self, cell: &Path) -> PathBuf {
         cell.join(&self.borglet)
@@ -104,7 +104,7 @@ impl Machine {
         let directory = self.directory(cell).to_string_lossy().into_owned();
         let mut flags = vec![("dir", directory), ("ports", self.ports.range.to_string())];
         flags.extend(self.task_network.map(|range| ("task-network", range.to_string())));
-        if let Some(Share { resources: Resources { cpu, ram, disk, disk_rate }, uids }) =
+        if let Some(HostShare { resources: Resources { cpu, ram, disk, disk_rate }, uids }) =
             &self.share
         {
             flags.extend([
@@ -151,7 +151,7 @@ fn numbers(there: &BTreeSet<u8>, requested: Option<u8>) -> Result<BTreeSet<u8>, 
 }
 
 /// Divides a host evenly. The sum of all parts is the host.
-fn shares(host: &Resources, uids: Uids, parts: usize) -> Result<Vec<Share>, String> {
+fn shares(host: &Resources, uids: Uids, parts: usize) -> Result<Vec<HostShare>, String> {
     let Resources { cpu, ram, disk, disk_rate } = host;
     let most = (cpu.0 / CPU_MIN.0).min(ram.0 / RAM_MIN.0).clamp(1, MACHINES_MAX.into());
     let count = parts as u64;
@@ -171,7 +171,7 @@ fn shares(host: &Resources, uids: Uids, parts: usize) -> Result<Vec<Share>, Stri
             disk: Bytes(of(disk.0)),
             disk_rate: Bytes(of(disk_rate.0)),
         };
-        Share { resources, uids: Uids { first: id(part), last: id(part + 1) - 1 } }
+        HostShare { resources, uids: Uids { first: id(part), last: id(part + 1) - 1 } }
     };
     Ok((0..count).map(share).collect())
 }

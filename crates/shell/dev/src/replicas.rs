@@ -19,7 +19,7 @@ use store::DataDirectory;
 use tokio::sync::oneshot;
 
 use super::addresses::Addresses;
-use super::machines::Machine;
+use super::machines::DevMachine;
 use super::names::{OTHERS, process_name};
 use super::supervise::Begin;
 
@@ -138,7 +138,9 @@ fn there(directory: &Path) -> anyhow::Result<BTreeSet<ReplicaId>> {
 /// authority's directory.
 pub(super) fn certify(
     directory: &Path,
-    (name, user, machines): (&CellName, &UserName, &[Machine]),
+    name: &CellName,
+    user: &UserName,
+    machines: &[DevMachine],
     masters: &[Replica],
 ) -> anyhow::Result<PathBuf> {
     let first = masters.first().context("a master has at least one replica")?;

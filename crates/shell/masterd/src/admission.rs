@@ -31,7 +31,7 @@ use rpc::metadata::RETRY_AFTER;
 
 /// The limits on waiting requests.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct AdmissionLimits {
     /// Number of requests: the capacity of the core's queue.
     pub(crate) requests: usize,
     /// Their size in bytes.
@@ -63,7 +63,7 @@ impl Load {
 
 /// What a request asks for, by importance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum RequestClass {
     /// Submitting or updating a job, by its band; the free band if the user has no quota at all for
     /// it.
     Submission(Band),
@@ -79,7 +79,7 @@ const RETRY_MAX: Duration = Duration::from_secs(5);
 /// The period over which the rate of answers is measured.
 const RATE_OVER: Duration = Duration::from_millis(100);
 
-impl Asked {
+impl RequestClass {
     /// All classes.
     const ALL: [Self; 6] = {
         let [free, batch, mid, production, monitoring] = Band::ALL;
@@ -138,7 +138,7 @@ fn covered(cell: &Cell, now: Time, user: &UserName, spec: &JobSpec) -> Band {
 }
 
 /// By how many requests the load exceeds the class's limit; `None` if the request is accepted.
-fn excess(asked: Asked, load: Load, limits: Limits) -> Option<usize> {
+fn excess(asked: RequestClass, load: Load, limits: AdmissionLimits) -> Option<usize> {
     let mark = |limit: usize| limit.saturating_mul(asked.mark()) / PARTS;
     let over = |is: usize, limit: usize| (is + 1).saturating_sub(mark(limit));
     let requests = over(load.requests, limits.requests);
@@ -160,7 +160,7 @@ fn retry_after(excess: usize, answered_per_second: u64) -> Duration {
 /// A rejection because of overload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shed {
-    asked: Asked,
+    asked: RequestClass,
     /// The number of the caller's own waiting requests, if they are the cause.
     own: Option<usize>,
     /// That the caller has changed many tasks, if that is the cause.
@@ -207,14 +207,14 @@ impl From<Shed> for Status {
 /// The requests that wait for the core.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    limits: Limits,
+    limits: AdmissionLimits,
     waiting: Mutex<Waiting>,
     changed: Mutex<ChangedTasks>,
     answered: AtomicU64,
     rate: Mutex<Rate>,
     shed: Tally,
-    /// The same by class, in the order of [`Asked::ALL`].
-    shed_by: [AtomicU64; Asked::ALL.len()],
+    /// The same by class, in the order of [`RequestClass::ALL`].
+    shed_by: [AtomicU64; RequestClass::ALL.len()],
 }
 
 /// The waiting requests: all of them, and per principal.
@@ -257,7 +257,7 @@ struct Rate {
 }
 
 impl Admission {
-    pub(crate) fn new(limits: Limits) -> Arc<Self> {
+    pub(crate) fn new(limits: AdmissionLimits) -> Arc<Self> {
         let rate = Rate { since: Instant::now(), answered: 0, per_second: 0 };
         Arc::new(Self {
             limits,
@@ -274,7 +274,7 @@ impl Admission {
     /// the returned value is dropped.
     pub(crate) fn admit(
         self: &Arc<Self>,
-        asked: Asked,
+        asked: RequestClass,
         by: Option<Principal>,
         bytes: usize,
     ) -> Result<Counted, Shed> {
@@ -294,7 +294,7 @@ impl Admission {
     /// Takes in a user's change to so many tasks.
     pub(crate) fn change_tasks(
         &self,
-        asked: Asked,
+        asked: RequestClass,
         now: Time,
         user: &UserName,
         tasks: u64,
@@ -320,15 +320,15 @@ impl Admission {
 
     /// Whether any request would still be accepted.
     pub(super) fn has_room(&self) -> bool {
-        excess(Asked::Change, self.lock().all, self.limits).is_none()
+        excess(RequestClass::Change, self.lock().all, self.limits).is_none()
     }
 
     /// The numbers of rejected requests: submissions by band, all others as `None`.
     pub(super) fn refused(&self) -> impl Iterator<Item = (Option<Band>, u64)> {
-        Asked::ALL.iter().zip(&self.shed_by).map(|(asked, count)| {
+        RequestClass::ALL.iter().zip(&self.shed_by).map(|(asked, count)| {
             let band = match asked {
-                Asked::Submission(band) => Some(*band),
-                Asked::Change => None,
+                RequestClass::Submission(band) => Some(*band),
+                RequestClass::Change => None,
             };
             (band, count.load(Ordering::Relaxed))
         })
@@ -336,9 +336,10 @@ impl Admission {
 
     /// Makes the rejection; `own` is the number of the principal's own requests, if they are the
     /// cause.
-    pub(crate) fn shed(&self, asked: Asked, own: Option<usize>, excess: usize) -> Shed {
+    pub(crate) fn shed(&self, asked: RequestClass, own: Option<usize>, excess: usize) -> Shed {
         let (waiting, _) = self.waiting();
-        if let Some((_, count)) = Asked::ALL.iter().zip(&self.shed_by).find(|(of, _)| **of == asked)
+        if let Some((_, count)) =
+            RequestClass::ALL.iter().zip(&self.shed_by).find(|(of, _)| **of == asked)
         {
             count.fetch_add(1, Ordering::Relaxed);
         }
@@ -370,14 +371,14 @@ impl Admission {
 #[derive(Debug)]
 pub(crate) struct Counted {
     admission: Arc<Admission>,
-    asked: Asked,
+    asked: RequestClass,
     by: Option<Principal>,
     load: Load,
 }
 
 impl Counted {
     /// Its class.
-    pub(super) fn asked(&self) -> Asked {
+    pub(super) fn asked(&self) -> RequestClass {
         self.asked
     }
 }

@@ -51,7 +51,7 @@ pub(crate) struct Handle {
 struct Links {
     credentials: Rotating,
     refusals: Refusals,
-    links: Mutex<HashMap<(MachineId, For), Known>>,
+    links: Mutex<HashMap<(MachineId, For), ContactedMachine>>,
     usage: Arc<UsageMemory>,
 }
 
@@ -64,7 +64,7 @@ enum For {
 }
 
 /// A machine that was contacted.
-struct Known {
+struct ContactedMachine {
     address: Arc<str>,
     link: Link,
     used: Instant,
@@ -199,7 +199,7 @@ impl Links {
                 let expect = Expect::Identity(Identity::Borglet(name.to_string()));
                 let link = rpc::transport::link(address, &self.credentials, &expect)?;
                 let (address, trouble) = (Arc::clone(address), None);
-                links.insert(key, Known { address, link: link.clone(), used, trouble });
+                links.insert(key, ContactedMachine { address, link: link.clone(), used, trouble });
                 link
             }
         };

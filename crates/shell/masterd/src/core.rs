@@ -19,14 +19,14 @@ use replica::{Bootstrap, Input, LogEntry, Output, Recovered, Replica, Settings, 
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::batcher::Batcher;
-use self::leadership::Standing;
+use self::leadership::LeadershipHistory;
 use crate::admission::Admission;
 use crate::disk::checkpointer::Checkpoints;
 use crate::disk::events::Recorder;
-use crate::disk::log::{Task, ToLog};
+use crate::disk::log::{LogTask, ToLog};
 use crate::handle::Core;
 use crate::identity::Dismissed;
-use crate::message::{Answered, Asker, Following, Message, Written};
+use crate::message::{Answered, Following, Message, PendingCall, Written};
 use crate::metrics::Metrics;
 use crate::records::CountedRecords;
 use crate::request::Request;
@@ -69,7 +69,7 @@ struct Thread {
     peers: peers::Handle,
     checkpoints: Checkpoints,
     recorder: Recorder,
-    waiting: HashMap<Ticket, Asker>,
+    waiting: HashMap<Ticket, PendingCall>,
     reading: HashMap<Ticket, oneshot::Sender<()>>,
     /// Reads that the next view can serve.
     readable: Vec<Ticket>,
@@ -83,7 +83,7 @@ struct Thread {
     leader: Option<ReplicaId>,
     term: Term,
     leads: Option<Term>,
-    standing: Standing,
+    standing: LeadershipHistory,
     caught_up: bool,
     origin: Origin,
     violations: u64,
@@ -135,7 +135,7 @@ pub(crate) fn start(parts: Components) -> anyhow::Result<Core> {
         leader: None,
         term: Term(0),
         leads: None,
-        standing: Standing::default(),
+        standing: LeadershipHistory::default(),
         caught_up: false,
         origin,
         violations: 0,
@@ -175,7 +175,7 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
         }
         if let Some(note) = thread.replica.note() {
             // The next note is newer.
-            let _later = thread.to_log.send(Task::Note(note));
+            let _later = thread.to_log.send(LogTask::Note(note));
         }
         // The clock of the previous leader was ahead of ours, or ours was set back while nobody
         // led: timers of that time must not wait until our clock reaches it.
@@ -200,7 +200,7 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
                 Message::Fail(error) => return Err(error),
                 Message::Superseded(by, why) => {
                     let (now, leader) = (Instant::now(), thread.leader);
-                    thread.standing.superseded(now, (by, why), leader, &thread.metrics)?;
+                    thread.standing.superseded(now, by, &why, leader, &thread.metrics)?;
                 }
                 other => inputs.extend(thread.take_in(other)),
             }
@@ -252,7 +252,7 @@ impl Thread {
             }
             Message::Checkpointed(Ok(Written { needed_from, log_from })) => {
                 // If it is not accepted, the next one includes it.
-                let _later = self.to_log.send(Task::Truncate(log_from));
+                let _later = self.to_log.send(LogTask::Truncate(log_from));
                 Some(self.checkpoints.written(needed_from))
             }
             Message::Checkpointed(Err(error)) => {
@@ -270,7 +270,7 @@ impl Thread {
 
     fn handle(&mut self, output: Output) -> anyhow::Result<()> {
         match output {
-            Output::Persist(persist) => self.to_log.send(Task::Persist(persist))?,
+            Output::Persist(persist) => self.to_log.send(LogTask::Persist(persist))?,
             Output::Reply(ticket, index, outcome) => {
                 self.answers.push((ticket, Ok((index, outcome))));
             }
@@ -379,7 +379,7 @@ impl Thread {
             self.batcher.answered(ticket);
             // Dropping a rejected read's channel reports the rejection.
             self.reading.remove(&ticket);
-            if let Some(Asker { answer, counted, since, .. }) = self.waiting.remove(&ticket) {
+            if let Some(PendingCall { answer, counted, since, .. }) = self.waiting.remove(&ticket) {
                 drop(counted);
                 if answered.is_ok() {
                     self.metrics.core.commit.add(since.elapsed());

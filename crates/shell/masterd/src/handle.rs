@@ -11,11 +11,11 @@ use replica::Input;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::admission::changed_tasks::changed_by;
-use crate::admission::{Admission, Asked, Counted, Shed};
+use crate::admission::{Admission, Counted, RequestClass, Shed};
 use crate::bounds;
 use crate::disk::log::ToLog;
 use crate::identity::Dismissed;
-use crate::message::{Answered, Asker, Following, Message};
+use crate::message::{Answered, Following, Message, PendingCall};
 use crate::request::{Principal, Request};
 use crate::view::View;
 
@@ -88,7 +88,7 @@ impl Core {
         bounds::check(&ask).map_err(NotTaken::Invalid)?;
         let asked = counted.asked();
         let (answer, mut answered) = oneshot::channel();
-        let asker = Asker { answer, counted, since: Instant::now() };
+        let asker = PendingCall { answer, counted, since: Instant::now() };
         self.to_core.try_send(Message::Request(ask, asker)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => {
                 NotTaken::Overloaded(self.admission.shed(asked, None, 1))
@@ -113,7 +113,7 @@ impl Core {
     pub(super) fn count(&self, ask: &Request, bytes: usize) -> Result<Arc<Counted>, NotTaken> {
         let view = self.view();
         let (cell, now) = (&view.cell, view.now());
-        let asked = Asked::of(ask, cell, now);
+        let asked = RequestClass::of(ask, cell, now);
         let counted = self.count_as(asked, ask.by(), bytes)?;
         // What another replica decides counts there.
         if view.leads_elsewhere().is_none()
@@ -130,7 +130,7 @@ impl Core {
     /// The same before the exact request is known.
     pub(super) fn count_as(
         &self,
-        asked: Asked,
+        asked: RequestClass,
         by: Option<Principal>,
         bytes: usize,
     ) -> Result<Arc<Counted>, NotTaken> {

@@ -27,9 +27,9 @@ use crate::request::Request;
 use crate::{CORE_QUEUE, WAITING_BYTES, admission, agents, core, peers, recover};
 
 /// The replicas, all in this process.
-pub struct InProcessCluster(Vec<Replica>);
+pub struct InProcessCluster(Vec<InProcessReplica>);
 
-struct Replica {
+struct InProcessReplica {
     core: Core,
     log: JoinHandle<()>,
     keeper: events::Keeper,
@@ -74,7 +74,7 @@ impl InProcessCluster {
         let mut all = Vec::new();
         while let Some((id, from_all)) = ends.pop_first() {
             let directory = place.join(id.to_string());
-            all.push(Replica::start(&directory, id, &credentials, &queues, from_all)?);
+            all.push(InProcessReplica::start(&directory, id, &credentials, &queues, from_all)?);
         }
         let all = Self(all);
         all.form().await?;
@@ -126,7 +126,7 @@ impl InProcessCluster {
     }
 }
 
-impl Replica {
+impl InProcessReplica {
     fn start(
         directory: &Path,
         id: ReplicaId,
@@ -154,7 +154,7 @@ impl Replica {
         let kept = Retention::new(KEPT.0, KEPT.1);
         let (recorder, keeper) = events::start(
             &data.events(),
-            (LogIndex(1), recovered.restore_epoch),
+            events::HistoryStart { next: LogIndex(1), epoch: recovered.restore_epoch },
             peers.handle(),
             kept,
             to_core.clone(),
@@ -167,7 +167,7 @@ impl Replica {
             to_core.clone(),
             Arc::clone(&metrics),
         );
-        let limits = admission::Limits { requests: CORE_QUEUE, bytes: WAITING_BYTES };
+        let limits = admission::AdmissionLimits { requests: CORE_QUEUE, bytes: WAITING_BYTES };
         let core = core::start(core::Components {
             settings,
             recovered,

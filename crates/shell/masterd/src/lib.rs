@@ -142,8 +142,8 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     let (to_log, log_thread) = log::start(log, begins, to_core.clone(), Arc::clone(&metrics))?;
     let agents =
         agents::start(&credentials, refusals.clone(), to_core.clone(), Arc::clone(&metrics))?;
-    let me = (itself.id(), options.address.as_str());
-    let peers = peers::start(&credentials, me, itself.replicas(), to_core.clone())?;
+    let (me, own) = (itself.id(), options.address.as_str());
+    let peers = peers::start(&credentials, me, own, itself.replicas(), to_core.clone())?;
     let bootstrap = options.bootstrap.clone().filter(|_| bootstrap);
     let settings = replica::Settings {
         id: itself.id(),
@@ -154,11 +154,11 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         waiting_max: CORE_QUEUE,
         ..replica::Settings::default()
     };
-    let limits = admission::Limits { requests: CORE_QUEUE, bytes: WAITING_BYTES };
+    let limits = admission::AdmissionLimits { requests: CORE_QUEUE, bytes: WAITING_BYTES };
     let next = LogIndex(recovered.checkpoint.as_ref().map_or(0, |(cell, _)| cell.index().0) + 1);
     let (recorder, keeper) = events::start(
         &directory.events(),
-        (next, epoch),
+        events::HistoryStart { next, epoch },
         peers.handle(),
         options.events,
         to_core.clone(),

@@ -17,7 +17,7 @@ pub(crate) enum Message {
     /// An input of the replica.
     Input(Input),
     /// A request whose caller waits for the answer.
-    Request(Request, Asker),
+    Request(Request, PendingCall),
     /// A reader waits until the view has everything that was acknowledged anywhere before.
     Read(oneshot::Sender<()>),
     /// A client wants to follow the cell's records, on from what it has.
@@ -35,7 +35,7 @@ pub(crate) enum Message {
 }
 
 /// The waiting caller of a request; it counts among the waiting while this exists.
-pub(crate) struct Asker {
+pub(crate) struct PendingCall {
     pub(crate) answer: oneshot::Sender<Answered>,
     /// Shared with a caller that may repeat the request.
     pub(crate) counted: Arc<Counted>,

@@ -29,7 +29,7 @@ use tonic::{Code, Status};
 
 use crate::chunks;
 use crate::reads::Reads;
-use crate::streams::{Holder, Streams};
+use crate::streams::{StreamHolder, Streams};
 
 /// The name of the hidden command that the child runs.
 pub const COMMAND: &str = "answer-from-the-past";
@@ -69,9 +69,9 @@ impl Past {
     }
 
     /// Waits for a turn of a user to read the past.
-    pub(super) async fn turn(&self, holder: Holder<'_>) -> Result<Rebuilding, Status> {
+    pub(super) async fn turn(&self, holder: StreamHolder<'_>) -> Result<Rebuilding, Status> {
         let waiting = self.waiting.begin(holder)?;
-        let turn = tokio::time::timeout(TIME_MAX, self.turns.of(holder.0)).await;
+        let turn = tokio::time::timeout(TIME_MAX, self.turns.of(holder.user)).await;
         let turn = turn.map_err(|_| {
             Status::resource_exhausted(
                 "other questions about the past have taken all the time: try again later",

@@ -76,12 +76,12 @@ struct Inner {
     beside: BTreeMap<ReplicaId, mpsc::Sender<Message>>,
     /// This replica's address.
     own: watch::Sender<Arc<str>>,
-    known: Mutex<Known>,
+    known: Mutex<PeerTable>,
 }
 
 /// The addresses of the other replicas, by source.
 #[derive(Default)]
-struct Known {
+struct PeerTable {
     /// From the cell.
     recorded: BTreeMap<ReplicaId, Arc<str>>,
     /// From the replicas themselves, until the cell has them.
@@ -100,11 +100,13 @@ struct Peer {
 /// Starts the threads for a replica with an address; an empty one means the address in the cell.
 pub(crate) fn start(
     credentials: &Rotating,
-    (me, own): (ReplicaId, &str),
+    me: ReplicaId,
+    own: &str,
     hints: BTreeMap<ReplicaId, Arc<str>>,
     to_core: mpsc::Sender<Message>,
 ) -> anyhow::Result<Peers> {
-    start_with(credentials, (me, own), hints, BTreeMap::new(), to_core)
+    let others = OtherReplicas { hints, beside: BTreeMap::new() };
+    start_with(credentials, me, own, others, to_core)
 }
 
 /// The same for replicas that are all in this process, each with a queue.
@@ -114,14 +116,23 @@ pub(super) fn start_in_process(
     beside: BTreeMap<ReplicaId, mpsc::Sender<Message>>,
     to_core: mpsc::Sender<Message>,
 ) -> anyhow::Result<Peers> {
-    start_with(credentials, (me, ""), BTreeMap::new(), beside, to_core)
+    let others = OtherReplicas { hints: BTreeMap::new(), beside };
+    start_with(credentials, me, "", others, to_core)
+}
+
+/// What is known of the other replicas at the start.
+struct OtherReplicas {
+    /// Where they may be, until the cell tells it.
+    hints: BTreeMap<ReplicaId, Arc<str>>,
+    /// The queues of those in this process.
+    beside: BTreeMap<ReplicaId, mpsc::Sender<Message>>,
 }
 
 fn start_with(
     credentials: &Rotating,
-    (me, own): (ReplicaId, &str),
-    hints: BTreeMap<ReplicaId, Arc<str>>,
-    beside: BTreeMap<ReplicaId, mpsc::Sender<Message>>,
+    me: ReplicaId,
+    own: &str,
+    others: OtherReplicas,
     to_core: mpsc::Sender<Message>,
 ) -> anyhow::Result<Peers> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -135,8 +146,8 @@ fn start_with(
         credentials: credentials.clone(),
         me,
         to_core,
-        hints,
-        beside,
+        hints: others.hints,
+        beside: others.beside,
         own: watch::Sender::new(own.into()),
         known: Mutex::default(),
     };
@@ -195,11 +206,11 @@ impl Handle {
     }
 
     /// Starts and stops streams according to the known replicas and addresses.
-    fn meet(&self, known: &mut Known) {
+    fn meet(&self, known: &mut PeerTable) {
         if !self.0.beside.is_empty() {
             return;
         }
-        let Known { recorded, said, peers } = known;
+        let PeerTable { recorded, said, peers } = known;
         let hinted = self.0.hints.keys().filter(|_| recorded.is_empty());
         let ids: BTreeSet<_> = recorded.keys().chain(said.keys()).chain(hinted).copied().collect();
         peers.retain(|id, _| ids.contains(id));
@@ -386,7 +397,7 @@ impl Handle {
         self.known().peers.get(&id).and_then(Peer::address).ok_or_else(|| nowhere(id))
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+    fn known(&self) -> std::sync::MutexGuard<'_, PeerTable> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -543,7 +554,7 @@ mod tests {
         let credentials = authority.issue(&Identity::Master, validity).expect("a certificate");
         let credentials = Rotating::new(credentials).expect("a certificate");
         let hints = hints.iter().map(|(id, at)| (ReplicaId(*id), Arc::from(*at))).collect();
-        start(&credentials, (ReplicaId(7), ""), hints, mpsc::channel(1).0).expect("a thread")
+        start(&credentials, ReplicaId(7), "", hints, mpsc::channel(1).0).expect("a thread")
     }
 
     impl Handle {

@@ -7,7 +7,7 @@ use checkpoint::Origin;
 use model::{Level, LogIndex, RestoreEpoch, Term};
 use replica::{HardState, LogEntry, Recovered};
 use store::DataDirectory;
-use store::log::{Kind, Log, Options, RecordRef, Repair};
+use store::log::{Log, Options, RecordKind, RecordRef, Repair};
 
 use crate::identity::Dismissed;
 
@@ -106,7 +106,7 @@ fn restart(log: &mut Log, recovered: &Recovered) -> store::Result<()> {
     let Some((cell, term)) = &recovered.checkpoint else { return Ok(()) };
     let index = cell.index().0;
     if recovered.diverged || log.last_index().is_some_and(|last| last < index) {
-        let (kind, term) = (Kind::Restart, term.0);
+        let (kind, term) = (RecordKind::Restart, term.0);
         log.append(&[RecordRef { kind, term, index, level: 0, payload: &[] }])?;
         log.sync()?;
     }
@@ -134,7 +134,7 @@ fn newest(directory: &DataDirectory) -> anyhow::Result<Option<(Cell, Origin)>> {
 #[must_use]
 pub fn record(entry: &LogEntry) -> RecordRef<'_> {
     RecordRef {
-        kind: Kind::Entry,
+        kind: RecordKind::Entry,
         term: entry.term.0,
         index: entry.index.0,
         level: entry.level.0,

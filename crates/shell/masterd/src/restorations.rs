@@ -26,7 +26,7 @@ const VALIDITY: Duration = Duration::from_secs(300);
 
 /// What was learned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Known {
+pub struct EpochSurvey {
     /// The highest counter of a restore epoch among the answers; 0 without any.
     pub counter: u64,
     /// The number of machines that were asked, and of those that answered.
@@ -36,7 +36,7 @@ pub struct Known {
 }
 
 /// Whom to ask.
-enum Asked {
+enum QueryTarget {
     Machine { name: String, address: Arc<str> },
     Replica { address: Arc<str> },
 }
@@ -45,38 +45,38 @@ enum Asked {
 ///
 /// # Errors
 /// When no certificate can be issued, or the process has no threads.
-pub fn ask(authority: &Authority, cell: &Cell, me: ReplicaId) -> anyhow::Result<Known> {
+pub fn ask(authority: &Authority, cell: &Cell, me: ReplicaId) -> anyhow::Result<EpochSurvey> {
     let issued = authority.issue(&Identity::Master, Validity::lasting(VALIDITY))?;
     let credentials = Rotating::new(issued)?;
-    let machines = cell.machines().map(|machine| Asked::Machine {
+    let machines = cell.machines().map(|machine| QueryTarget::Machine {
         name: machine.name.to_string(),
         address: Arc::clone(&machine.address),
     });
     let others = cell.replicas().filter(|other| other.id != me && !other.address.is_empty());
-    let others = others.map(|other| Asked::Replica { address: other.address.clone() });
-    let asked: Vec<Asked> = machines.chain(others).collect();
+    let others = others.map(|other| QueryTarget::Replica { address: other.address.clone() });
+    let asked: Vec<QueryTarget> = machines.chain(others).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     Ok(process::block_on(&runtime, ask_all(asked, credentials)))
 }
 
-async fn ask_all(asked: Vec<Asked>, credentials: Rotating) -> Known {
+async fn ask_all(asked: Vec<QueryTarget>, credentials: Rotating) -> EpochSurvey {
     let until = Instant::now() + PATIENCE;
-    let mut known = Known::default();
+    let mut known = EpochSurvey::default();
     let (permits, mut asking) = (Arc::new(Semaphore::new(AT_ONCE)), JoinSet::new());
     for one in asked {
         match one {
-            Asked::Machine { .. } => known.machines.0 += 1,
-            Asked::Replica { .. } => known.replicas.0 += 1,
+            QueryTarget::Machine { .. } => known.machines.0 += 1,
+            QueryTarget::Replica { .. } => known.replicas.0 += 1,
         }
         let (credentials, permits) = (credentials.clone(), Arc::clone(&permits));
         asking.spawn(async move {
             let _permit = permits.acquire_owned().await.ok()?;
             match one {
-                Asked::Machine { name, address } => {
+                QueryTarget::Machine { name, address } => {
                     let asked = timeout(ANSWER, machine(name, &address, &credentials)).await;
                     Some((true, asked.ok()??))
                 }
-                Asked::Replica { address } => {
+                QueryTarget::Replica { address } => {
                     let asked = timeout(ANSWER, previous_cell::ask(&address, &credentials)).await;
                     let said = asked.ok()??;
                     let (counter, random) = (said.restore_epoch, said.restore_random);

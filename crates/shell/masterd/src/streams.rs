@@ -19,16 +19,17 @@ impl Streams {
     }
 
     /// A permit for one stream of a user, until it is dropped.
-    pub(crate) fn begin(&self, (user, asker): Holder<'_>) -> Result<Permit<UserName>, Status> {
-        self.begin_as((user, asker), 1)
+    pub(crate) fn begin(&self, holder: StreamHolder<'_>) -> Result<Permit<UserName>, Status> {
+        self.begin_as(holder, 1)
     }
 
     /// The same for a stream that counts as several.
     pub(crate) fn begin_as(
         &self,
-        (user, asker): Holder<'_>,
+        holder: StreamHolder<'_>,
         number: usize,
     ) -> Result<Permit<UserName>, Status> {
+        let StreamHolder { user, asker } = holder;
         let doing = self.name.replace('-', " ");
         self.limiter.acquire_many(user.clone(), number, asker).map_err(|full| {
             Status::resource_exhausted(match (full, number) {
@@ -60,7 +61,11 @@ impl Streams {
 }
 
 /// Who holds a stream.
-pub(crate) type Holder<'a> = (&'a UserName, Asker);
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StreamHolder<'a> {
+    pub(crate) user: &'a UserName,
+    pub(crate) asker: Asker,
+}
 
 #[cfg(test)]
 mod tests {
@@ -71,7 +76,7 @@ mod tests {
         let streams = Streams::new("read-logs", 8);
         let [ana, ben, eva, max] =
             ["ana", "ben", "eva", "max"].map(|user| user.parse().expect("a name"));
-        let begin = |user| streams.begin((user, Asker::User));
+        let begin = |user| streams.begin(StreamHolder { user, asker: Asker::User });
         let held = [(); 4].map(|()| begin(&ana).expect("there is room"));
         let rejected = begin(&ana).expect_err("that is one too many");
         assert_eq!(
@@ -82,12 +87,18 @@ mod tests {
         let _others = [&ben, &ben, &eva].map(|user| begin(user).expect("there is room"));
         let rejected = begin(&max).expect_err("there is none left");
         assert_eq!(rejected.message(), "7 calls read logs already: try again later");
-        streams.begin((&ana, Asker::Administrator)).expect_err("ana has enough");
+        streams
+            .begin(StreamHolder { user: &ana, asker: Asker::Administrator })
+            .expect_err("ana has enough");
         let admin = "root".parse().expect("a name");
-        let _repair = streams.begin((&admin, Asker::Administrator)).expect("that is reserved");
+        let _repair = streams
+            .begin(StreamHolder { user: &admin, asker: Asker::Administrator })
+            .expect("that is reserved");
         drop(held);
         begin(&eva).expect("there is room");
-        let rejected = streams.begin_as((&eva, Asker::User), 3).expect_err("too many");
+        let rejected = streams
+            .begin_as(StreamHolder { user: &eva, asker: Asker::User }, 3)
+            .expect_err("too many");
         assert_eq!(
             rejected.message(),
             "that counts as 3 calls that read logs, and eva has 1 already, which is more than its share \

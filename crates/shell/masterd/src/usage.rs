@@ -46,7 +46,7 @@ struct All {
 #[derive(Debug)]
 struct OfMachine {
     heard: Instant,
-    known: Known,
+    known: UsageCursor,
     machine: Option<UsageSample>,
     system: Option<UsageSample>,
     /// Boxed: half of a map's room may be empty.
@@ -57,18 +57,18 @@ struct OfMachine {
 struct OfInstance {
     sample: Option<UsageSample>,
     /// In the order in which they came.
-    windows: Vec<Kept>,
+    windows: Vec<EncodedWindow>,
 }
 
 /// A window, encoded: in this form it is small.
 #[derive(Debug)]
-struct Kept {
+struct EncodedWindow {
     start: u64,
     end: u64,
     message: Box<[u8]>,
 }
 
-impl Kept {
+impl EncodedWindow {
     fn bytes(&self) -> usize {
         size_of::<Self>() + self.message.len()
     }
@@ -76,7 +76,7 @@ impl Kept {
 
 /// What is known of a machine already.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct UsageCursor {
     /// The cursor of its last window.
     pub(crate) cursor: u64,
     /// The time of its newest samples.
@@ -115,7 +115,11 @@ pub(crate) struct TaskUsed {
 }
 
 /// Some tasks of a job.
-type Tasks<'a> = (CollectionId, &'a TaskSelection);
+#[derive(Clone, Copy)]
+struct SelectedTasks<'a> {
+    job: CollectionId,
+    tasks: &'a TaskSelection,
+}
 
 /// Some tasks and machines, without the sums: this takes no longer than it is large.
 #[derive(Clone, Debug, Default)]
@@ -148,7 +152,7 @@ impl Default for UsageMemory {
 
 impl UsageMemory {
     /// What is known of a machine already.
-    pub(crate) fn known(&self, machine: MachineId) -> Known {
+    pub(crate) fn known(&self, machine: MachineId) -> UsageCursor {
         self.lock().machines.get(&machine).map(|of_it| of_it.known).unwrap_or_default()
     }
 
@@ -188,7 +192,7 @@ impl UsageMemory {
             for (id, of_it) in all.machines.range((after, Bound::Unbounded)).take(LOCKED_MAX) {
                 last = Some(*id);
                 let Some(gcu) = gcu(*id) else { continue };
-                of_it.add_to(&mut used, (*id, gcu), query, of_it.is_fresh(now));
+                of_it.add_to(&mut used, *id, gcu, query, of_it.is_fresh(now));
             }
             match last {
                 Some(id) => after = Bound::Excluded(id),
@@ -211,9 +215,9 @@ impl UsageMemory {
             used.machines.insert(id, of_it.used(gcu, of_it.is_fresh(now)));
         }
         let Some(job) = chosen.job else { return used };
-        let of = (job, &chosen.tasks);
+        let of = SelectedTasks { job, tasks: &chosen.tasks };
         let mut add = |of_it: &OfMachine, gcu| {
-            of_it.add_tasks(&mut used, gcu, (of, chosen.since), of_it.is_fresh(now));
+            of_it.add_tasks(&mut used, gcu, of, chosen.since, of_it.is_fresh(now));
         };
         match chosen.since {
             None => {
@@ -294,7 +298,7 @@ impl All {
             let mut forgotten = 0;
             for of_it in self.machines.values_mut() {
                 for instance in of_it.instances.values_mut() {
-                    let is_old = |window: &&Kept| window.start < until;
+                    let is_old = |window: &&EncodedWindow| window.start < until;
                     let old = instance.windows.iter().take_while(is_old).count();
                     forgotten += instance.windows.drain(..old).map(|w| w.bytes()).sum::<usize>();
                 }
@@ -315,7 +319,7 @@ impl OfMachine {
     }
 
     fn bytes(&self) -> usize {
-        self.instances.values().flat_map(|of_it| &of_it.windows).map(Kept::bytes).sum()
+        self.instances.values().flat_map(|of_it| &of_it.windows).map(EncodedWindow::bytes).sum()
     }
 
     /// The samples are complete: an instance without one has ended.
@@ -347,7 +351,7 @@ impl OfMachine {
             return 0;
         }
         let message = v1::UsageWindow::from(window).encode_to_vec().into_boxed_slice();
-        let kept = Kept { start, end: start.saturating_add(window.length.0), message };
+        let kept = EncodedWindow { start, end: start.saturating_add(window.length.0), message };
         let bytes = kept.bytes();
         windows.reserve_exact(1);
         windows.push(kept);
@@ -361,8 +365,9 @@ impl OfMachine {
     /// The instances of some tasks of a job.
     fn of_tasks<'a>(
         &'a self,
-        (job, tasks): Tasks<'a>,
+        selected: SelectedTasks<'a>,
     ) -> impl Iterator<Item = (&'a InstanceId, &'a OfInstance)> {
+        let SelectedTasks { job, tasks } = selected;
         // One search for all, and no more of a large job than what is between the selected.
         let (first, last) = tasks.bounds();
         let task = |index| TaskId { collection: job, index };
@@ -373,7 +378,7 @@ impl OfMachine {
             .map(|(instance, of_it)| (instance, &**of_it))
     }
 
-    fn has(&self, tasks: Tasks<'_>) -> bool {
+    fn has(&self, tasks: SelectedTasks<'_>) -> bool {
         self.of_tasks(tasks).next().is_some()
     }
 
@@ -399,7 +404,8 @@ impl OfMachine {
         &self,
         used: &mut Used,
         gcu: GcuFactor,
-        (tasks, since): (Tasks<'_>, Option<Time>),
+        tasks: SelectedTasks<'_>,
+        since: Option<Time>,
         is_fresh: bool,
     ) {
         for (instance, of_it) in self.of_tasks(tasks) {
@@ -412,7 +418,8 @@ impl OfMachine {
     fn add_to(
         &self,
         used: &mut Used,
-        (machine, gcu): (MachineId, GcuFactor),
+        machine: MachineId,
+        gcu: GcuFactor,
         query: &Query,
         is_fresh: bool,
     ) {
@@ -424,7 +431,8 @@ impl OfMachine {
             }
         }
         if let Some(job) = query.job {
-            self.add_tasks(used, gcu, ((job, &TaskSelection::All), query.since), is_fresh);
+            let all = SelectedTasks { job, tasks: &TaskSelection::All };
+            self.add_tasks(used, gcu, all, query.since, is_fresh);
         }
         used.all = used.all.plus(&found.all);
         used.system = used.system.plus(&found.system);

@@ -16,7 +16,7 @@ use crate::upstream::Upstream;
 use crate::{Client, Settings, Source};
 
 /// What the sockets share.
-pub(crate) struct Shared<S> {
+pub(crate) struct ServerState<S> {
     pub(crate) settings: Settings,
     pub(crate) source: Arc<S>,
     pub(crate) metrics: Arc<Metrics>,
@@ -31,7 +31,7 @@ pub(crate) struct Shared<S> {
 pub(crate) enum Next {
     /// This reply is sent.
     Reply(Vec<u8>),
-    /// [`Shared::wait`] has the reply.
+    /// [`ServerState::wait`] has the reply.
     Wait(Pending),
     /// Nothing is sent.
     Nothing,
@@ -46,7 +46,7 @@ pub(crate) struct Pending {
     _waiting: Place,
 }
 
-impl<S: Source> Shared<S> {
+impl<S: Source> ServerState<S> {
     pub(crate) fn new(settings: Settings, source: Arc<S>, metrics: Arc<Metrics>) -> Self {
         Self {
             upstream: Upstream::new(settings.resolvers.clone(), settings.resolver_timeout),

@@ -33,7 +33,7 @@ impl Lookups {
             let result = under_way.wait_for(Option::is_some).await;
             return result.ok().and_then(|result| result.clone()).unwrap_or(Lookup::Missing);
         }
-        let entry = Entry { lookups: self, question };
+        let entry = LookupGuard { lookups: self, question };
         let lookup = resolve.await;
         // Later requests ask anew: what they ask for may have changed.
         drop(entry);
@@ -57,12 +57,12 @@ impl Lookups {
 }
 
 /// A lookup of one's own, which others find until this is dropped.
-struct Entry<'a> {
+struct LookupGuard<'a> {
     lookups: &'a Lookups,
     question: &'a Question,
 }
 
-impl Drop for Entry<'_> {
+impl Drop for LookupGuard<'_> {
     fn drop(&mut self) {
         let mut under_way = self.lookups.0.lock().unwrap_or_else(PoisonError::into_inner);
         under_way.remove(self.question);

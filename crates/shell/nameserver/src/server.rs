@@ -9,7 +9,7 @@ use nix::sys::socket::sockopt::IpFreebind;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, setsockopt, socket};
 use tokio::net::{TcpListener, TcpSocket, UdpSocket};
 
-use crate::answering::Shared;
+use crate::answering::ServerState;
 use crate::metrics::Metrics;
 use crate::{Settings, Source, tcp, udp};
 
@@ -65,7 +65,7 @@ impl Server {
     pub async fn serve<S: Source>(self, source: Arc<S>) -> io::Result<()> {
         let Self { mut settings, address, udp, tcp, metrics } = self;
         settings.resolvers.retain(|resolver| *resolver != address);
-        let shared = Arc::new(Shared::new(settings, source, metrics));
+        let shared = Arc::new(ServerState::new(settings, source, metrics));
         tokio::try_join!(udp::serve(udp, Arc::clone(&shared)), tcp::serve(tcp, shared))?;
         Ok(())
     }

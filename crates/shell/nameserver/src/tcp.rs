@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::Source;
-use crate::answering::{Next, Shared};
+use crate::answering::{Next, ServerState};
 use crate::frame::{receive, send};
 use crate::metrics::Metrics;
 use crate::places::Places;
@@ -25,7 +25,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Answers connections for ever.
 pub(crate) async fn serve<S: Source>(
     listener: TcpListener,
-    shared: Arc<Shared<S>>,
+    shared: Arc<ServerState<S>>,
 ) -> io::Result<()> {
     let places = Places::new(shared.settings.connections_max);
     let mut connections = JoinSet::new();
@@ -56,10 +56,10 @@ pub(crate) async fn serve<S: Source>(
 async fn answer<S: Source>(
     mut stream: TcpStream,
     peer: SocketAddr,
-    shared: &Shared<S>,
+    shared: &ServerState<S>,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut random = Shared::<S>::random();
+    let mut random = ServerState::<S>::random();
     let idle = shared.settings.idle_timeout;
     for _ in 0..shared.settings.requests_per_connection {
         let request = timeout(idle, receive(&mut stream, REQUEST_BYTES_MAX)).await??;

@@ -10,13 +10,16 @@ use tokio::net::UdpSocket;
 use tokio::task::JoinSet;
 
 use crate::Source;
-use crate::answering::{Next, Shared};
+use crate::answering::{Next, ServerState};
 use crate::batch::{self, Buffers};
 
 /// Answers datagrams for ever.
-pub(crate) async fn serve<S: Source>(socket: UdpSocket, shared: Arc<Shared<S>>) -> io::Result<()> {
+pub(crate) async fn serve<S: Source>(
+    socket: UdpSocket,
+    shared: Arc<ServerState<S>>,
+) -> io::Result<()> {
     let socket = Arc::new(socket);
-    let mut random = Shared::<S>::random();
+    let mut random = ServerState::<S>::random();
     let mut buffers = Buffers::new();
     // Requests that wait; the shared semaphore bounds their number.
     let mut waiting = JoinSet::new();

@@ -107,7 +107,7 @@ fn epoch_above(
     let known = match Authority::open(data.tls()) {
         Ok(authority) => restorations::ask(&authority, cell, me)?,
         // Without the authority nobody can be asked.
-        Err(_) => restorations::Known::default(),
+        Err(_) => restorations::EpochSurvey::default(),
     };
     say_known(&known);
     Ok(RestoreEpoch::after(own.counter.max(known.counter), drawn()))

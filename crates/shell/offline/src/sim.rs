@@ -186,11 +186,11 @@ struct Report {
     /// The injected faults; only for a single world.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     faults: Vec<String>,
-    failures: Vec<Failed>,
+    failures: Vec<FailedWorld>,
 }
 
 #[derive(Debug, Serialize)]
-struct Failed {
+struct FailedWorld {
     seed: u64,
     failure: String,
     faults: Vec<String>,
@@ -320,13 +320,13 @@ fn summary(verdicts: &[Verdict], seconds: f64) -> Report {
 }
 
 /// A failure with what is needed to reproduce it.
-fn reproducible(args: &SimArgs, verdict: &Verdict) -> Failed {
+fn reproducible(args: &SimArgs, verdict: &Verdict) -> FailedWorld {
     let plan = plan(args, verdict.seed);
     let (plan, least) = match args.no_shrink {
         true => (plan, verdict.clone()),
         false => plan.shrink(|| Records, SHRINK_WORLDS),
     };
-    Failed {
+    FailedWorld {
         seed: verdict.seed,
         failure: least.failure.or_else(|| verdict.failure.clone()).unwrap_or_default(),
         faults: listed(&plan),

@@ -32,16 +32,16 @@ const MASTERS_MAX: usize = 32;
 
 /// The known addresses of the masters. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Masters(Arc<Shared>);
+pub struct Masters(Arc<MastersState>);
 
 #[derive(Debug)]
-struct Shared {
-    known: Mutex<Known>,
+struct MastersState {
+    known: Mutex<KnownAddresses>,
     changed: Notify,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownAddresses {
     /// From the flags at startup: tried last, and never dropped.
     given: Vec<String>,
     /// As reported by the masters.
@@ -51,8 +51,8 @@ struct Known {
 impl Masters {
     /// Starts with the addresses from the flags.
     pub fn new(given: Vec<String>) -> Self {
-        let known = Mutex::new(Known { given, told: Vec::new() });
-        Self(Arc::new(Shared { known, changed: Notify::new() }))
+        let known = Mutex::new(KnownAddresses { given, told: Vec::new() });
+        Self(Arc::new(MastersState { known, changed: Notify::new() }))
     }
 
     /// All addresses, without duplicates.
@@ -85,7 +85,7 @@ impl Masters {
         self.0.changed.notified().await;
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownAddresses> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -112,7 +112,7 @@ pub struct Renewed {
 
 impl Renewed {
     /// Renews the certificate in `directory` whose file names begin with `stem`.
-    pub fn new(credentials: &Rotating, (directory, stem): (&Path, &str), masters: Masters) -> Self {
+    pub fn new(credentials: &Rotating, directory: &Path, stem: &str, masters: Masters) -> Self {
         let (credentials, stem) = (credentials.clone(), stem.to_owned());
         let directory = directory.to_owned();
         Self { credentials, directory, stem, masters, old: None, recorded: Vec::new() }
@@ -337,7 +337,7 @@ mod tests {
         joining::keep_masters(directory, vec!["m1:1".to_owned()]).expect("there is room");
         let credentials = Rotating::new(old.clone()).expect("credentials");
         let masters = Masters::new(vec!["m1:1".to_owned()]);
-        let mut renewed = Renewed::new(&credentials, (directory, "borglet"), masters);
+        let mut renewed = Renewed::new(&credentials, directory, "borglet", masters);
         credentials.replace(issue()).expect("it is a renewal");
         renewed.old = Some(SystemTime::now());
         assert!(renewed.masters.told(vec!["m2:1".to_owned()]));

@@ -66,7 +66,7 @@ struct State {
 
 /// Numbers of connections, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct ConnectionCounts {
     pub(super) open: u64,
     pub(super) total: u64,
     pub(super) failed: u64,
@@ -77,7 +77,7 @@ pub(super) struct Counts {
 pub(super) struct Backends {
     tasks: BTreeMap<Backend, State>,
     /// By task, whatever its incarnation, while the service has the task or it has connections.
-    counts: BTreeMap<String, Counts>,
+    counts: BTreeMap<String, ConnectionCounts>,
 }
 
 impl Backends {
@@ -181,7 +181,7 @@ impl Backends {
     }
 
     /// Connections by task.
-    pub(super) fn counts(&self) -> impl Iterator<Item = (&str, Counts)> {
+    pub(super) fn counts(&self) -> impl Iterator<Item = (&str, ConnectionCounts)> {
         self.counts.iter().map(|(task, counts)| (task.as_str(), *counts))
     }
 }
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(backends.serving(), 0);
         backends.update(None);
         assert_eq!((backends.choose(at(0), &[], &mut random), backends.serving()), (None, 0));
-        let counts = Counts { open: 1, total: 1, failed: 0 };
+        let counts = ConnectionCounts { open: 1, total: 1, failed: 0 };
         assert_eq!(Vec::from_iter(backends.counts()), [("ana/web/0", counts)]);
         backends.closed(&task);
         assert_eq!(backends.counts().count(), 0);

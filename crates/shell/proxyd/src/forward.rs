@@ -51,12 +51,12 @@ pub(super) struct Totals {
 }
 
 /// A connection that counts as open at its task.
-struct Open {
+struct OpenConnection {
     proxy: Proxy,
     task: Backend,
 }
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.proxy.backends().0.closed(&self.task);
     }
@@ -164,7 +164,7 @@ impl Proxy {
     }
 
     /// A connection to a task, and its place among the open ones.
-    async fn connect(&self) -> Option<(TcpStream, Open)> {
+    async fn connect(&self) -> Option<(TcpStream, OpenConnection)> {
         let mut tried = Vec::new();
         while tried.len() <= OTHERS_MAX {
             let task = {
@@ -175,7 +175,7 @@ impl Proxy {
             match tokio::time::timeout(self.0.connect_timeout, connecting).await {
                 Ok(Ok(server)) => {
                     self.backends().0.connected(&task);
-                    return Some((server, Open { proxy: self.clone(), task }));
+                    return Some((server, OpenConnection { proxy: self.clone(), task }));
                 }
                 Ok(Err(_)) | Err(_) => {
                     self.backends().0.failed(self.now(), &task);

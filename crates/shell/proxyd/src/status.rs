@@ -48,7 +48,7 @@ fn metrics(backends: &Backends, totals: Totals) -> String {
         let _written = writeln!(text, "{name} {value}");
     }
     let counts: Vec<_> = backends.counts().collect();
-    type Value = fn(super::backends::Counts) -> u64;
+    type Value = fn(super::backends::ConnectionCounts) -> u64;
     let by_task: [(&str, &str, &str, Value); 3] = [
         ("bourg_proxy_task_open_connections", "gauge", "Open connections by task.", |it| it.open),
         ("bourg_proxy_task_connections_total", "counter", "Connections by task.", |it| it.total),

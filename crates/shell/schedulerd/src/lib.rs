@@ -41,10 +41,10 @@ fn run(options: &Options) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     process::block_on(&runtime, async {
         let credentials = Rotating::new(Credentials::read(&options.credentials, &options.stem)?)?;
-        let files = (&*options.credentials, &*options.stem);
         let kept = joining::masters(&options.credentials)?;
         let masters = Masters::new([&options.masters[..], &kept].concat());
-        let renewed = Renewed::new(&credentials, files, masters.clone());
+        let renewed =
+            Renewed::new(&credentials, &options.credentials, &options.stem, masters.clone());
         let mut renewed = std::pin::pin!(renewed.run());
         let expect = Expect::Role(Role::Master);
         let client = |master: &String| {
@@ -58,7 +58,7 @@ fn run(options: &Options) -> anyhow::Result<()> {
             shutdown::requested().await;
             notify::stopping();
         });
-        let mut process = Process::new(masters.clone());
+        let mut process = FollowerDriver::new(masters.clone());
         let mut failures = Failures::default();
         loop {
             let (attempt, has) = tokio::select! {
@@ -113,7 +113,7 @@ fn is_about_replicas(op: &Op) -> bool {
 }
 
 /// The state machine, with the clock by which it is driven.
-struct Process {
+struct FollowerDriver {
     follower: Follower,
     /// The master's clock, advanced locally: the local wall clock may differ. Before the first copy it is
     /// the local one; only delays are measured then.
@@ -122,7 +122,7 @@ struct Process {
     masters: Masters,
 }
 
-impl Process {
+impl FollowerDriver {
     fn new(masters: Masters) -> Self {
         let (follower, clock) = (Follower::default(), Clock::start());
         Self { follower, clock, masters }
@@ -301,9 +301,12 @@ fn decoded(message: v1::Followed) -> anyhow::Result<(Input, bool)> {
 }
 
 /// The outcome of a proposal.
-type Outcome = Result<v1::ProposeResponse, tonic::Status>;
+type ProposalOutcome = Result<v1::ProposeResponse, tonic::Status>;
 
-async fn propose(mut client: SchedulingClient<Channel>, proposal: Proposal) -> (Proposal, Outcome) {
+async fn propose(
+    mut client: SchedulingClient<Channel>,
+    proposal: Proposal,
+) -> (Proposal, ProposalOutcome) {
     tracing::debug!("proposing {} at {}", proposal.assignments.len(), proposal.made_at);
     let mut request = tonic::Request::new(v1::ProposeRequest {
         made_at: proposal.made_at.0,
@@ -317,7 +320,7 @@ async fn propose(mut client: SchedulingClient<Channel>, proposal: Proposal) -> (
 
 /// What an answer says. An error if the replica on the other end is of no use for proposals: another one
 /// is then followed.
-fn answer(proposal: &Proposal, outcome: Outcome) -> anyhow::Result<Input> {
+fn answer(proposal: &Proposal, outcome: ProposalOutcome) -> anyhow::Result<Input> {
     let number = proposal.number;
     match outcome {
         Ok(response) => {

@@ -11,7 +11,7 @@ use maud::{Markup, html};
 
 use crate::address::Address;
 use crate::app::App;
-use crate::asker::Asker;
+use crate::asker::PageClient;
 use crate::problem::Problem;
 use crate::session::{Said, Session};
 
@@ -83,7 +83,7 @@ impl Action {
 }
 
 /// A button that performs an action, with the fields that it needs.
-pub(crate) fn button(asker: &Asker, action: Action, fields: &[(&str, &str)]) -> Markup {
+pub(crate) fn button(asker: &PageClient, action: Action, fields: &[(&str, &str)]) -> Markup {
     let (word, label) = action.words();
     html! {
         form method="post" action="/do" class="action" data-asks=[action.asks()] {
@@ -130,7 +130,7 @@ pub(crate) async fn perform(
     Redirect::to(&to).into_response()
 }
 
-async fn change(asker: &mut Asker, action: Action, form: &Fields) -> Result<String, Problem> {
+async fn change(asker: &mut PageClient, action: Action, form: &Fields) -> Result<String, Problem> {
     let (user, job) = (form.get("user").to_owned(), form.get("job").to_owned());
     let name = format!("{user}/{job}");
     let machine = form.get("machine").to_owned();
@@ -198,7 +198,7 @@ async fn change(asker: &mut Asker, action: Action, form: &Fields) -> Result<Stri
     })
 }
 
-async fn update(asker: &mut Asker, request: v1::ControlUpdateRequest) -> Result<u32, Problem> {
+async fn update(asker: &mut PageClient, request: v1::ControlUpdateRequest) -> Result<u32, Problem> {
     Ok(asker.ask(request, async |mut c, r| c.updates.control(r).await).await?.version)
 }
 

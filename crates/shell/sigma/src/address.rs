@@ -26,6 +26,21 @@ pub(crate) enum Place {
     Help,
 }
 
+/// The task that a page is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TaskName<'a> {
+    pub(crate) user: &'a str,
+    pub(crate) job: &'a str,
+    pub(crate) index: u32,
+}
+
+/// As commands take it: `ana/web/3`.
+impl fmt::Display for TaskName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.user, self.job, self.index)
+    }
+}
+
 /// A page and the moment that it shows; none is now.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Address {

@@ -9,7 +9,7 @@ use client::Connection;
 use rpc::transport::{Limiter, Peer};
 
 use crate::address::Address;
-use crate::asker::{Asker, Shared};
+use crate::asker::{PageCache, PageClient};
 use crate::layout;
 use crate::problem::Problem;
 use crate::session::{Session, Sessions};
@@ -37,7 +37,7 @@ pub(crate) struct App(Arc<Inner>);
 struct Inner {
     cell: Box<dyn Cell>,
     sessions: Sessions,
-    shared: Arc<Shared>,
+    shared: Arc<PageCache>,
     watchers: Limiter<String>,
     /// The name of the cookie: browsers do not separate cookies by port.
     cookie: String,
@@ -98,10 +98,10 @@ impl App {
         &self,
         session: &Session,
         address: Address,
-    ) -> Result<Asker, Problem> {
+    ) -> Result<PageClient, Problem> {
         let connection = self.0.cell.connect(&session.peer)?;
         let csrf = session.csrf.as_str().to_owned();
-        Asker::new(connection, Arc::clone(&self.0.shared), address, csrf).await
+        PageClient::new(connection, Arc::clone(&self.0.shared), address, csrf).await
     }
 
     /// A document that says why there is no page. If the user is not accepted any more, the session is

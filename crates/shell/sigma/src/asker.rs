@@ -59,7 +59,7 @@ pub(crate) struct MachineUsed {
 
 /// The newest events of something.
 #[derive(Debug)]
-pub(crate) struct History {
+pub(crate) struct RecentEvents {
     /// The oldest first.
     pub(crate) events: Vec<v1::EventRecord>,
     /// Where newer ones begin.
@@ -68,7 +68,7 @@ pub(crate) struct History {
 
 /// What pages share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct PageCache {
     pub(crate) machines: Cached<v1::MachinesResponse>,
     pub(crate) machines_used: Cached<v1::UsageResponse>,
     pub(crate) jobs: Cached<v1::StatusResponse>,
@@ -87,7 +87,7 @@ pub(crate) struct Shared {
     /// By the address of the page.
     pub(crate) drawn: CachedBy<String, Vec<Drawn>>,
     /// By what is asked.
-    events: CachedBy<String, History>,
+    events: CachedBy<String, RecentEvents>,
     /// Searches among all events.
     searches: Semaphore,
     /// By job: why its tasks are pending, and the same with scores.
@@ -97,7 +97,7 @@ pub(crate) struct Shared {
     pub(crate) whys: Cached<Vec<v1::WhyResponse>>,
 }
 
-impl Default for Shared {
+impl Default for PageCache {
     fn default() -> Self {
         Self {
             machines: Cached::new(ATTRIBUTES_AGE),
@@ -154,9 +154,9 @@ impl Rights {
 
 /// Asks for one user, about one page.
 #[derive(Clone)]
-pub(crate) struct Asker {
+pub(crate) struct PageClient {
     connection: Connection,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<PageCache>,
     pub(crate) address: Address,
     pub(crate) rights: Rights,
     /// What forms of the session contain.
@@ -166,11 +166,11 @@ pub(crate) struct Asker {
     pub(crate) now: Time,
 }
 
-impl Asker {
+impl PageClient {
     /// For a page.
     pub(crate) async fn new(
         mut connection: Connection,
-        shared: Arc<Shared>,
+        shared: Arc<PageCache>,
         address: Address,
         csrf: String,
     ) -> Result<Self, Problem> {
@@ -484,7 +484,7 @@ impl Asker {
     pub(crate) async fn events(
         &mut self,
         request: v1::EventsRequest,
-    ) -> Result<Arc<History>, Problem> {
+    ) -> Result<Arc<RecentEvents>, Problem> {
         let all = self.events_within(request, None).await?;
         all.ok_or_else(|| Problem::bad("the events could not be read"))
     }
@@ -494,7 +494,7 @@ impl Asker {
     pub(crate) async fn recent_events(
         &mut self,
         request: v1::EventsRequest,
-    ) -> Result<Option<Arc<History>>, Problem> {
+    ) -> Result<Option<Arc<RecentEvents>>, Problem> {
         match self.events_within(request, Some(PATIENCE_OF_A_PART)).await {
             Err(problem) if !problem.is_sign_out() => Ok(None),
             events => events,
@@ -505,7 +505,7 @@ impl Asker {
         &mut self,
         request: v1::EventsRequest,
         patience: Option<Duration>,
-    ) -> Result<Option<Arc<History>>, Problem> {
+    ) -> Result<Option<Arc<RecentEvents>>, Problem> {
         let request = v1::EventsRequest { until: self.at, follow: false, ..request };
         let is_small = match request.from {
             Some(From::Last(most)) => most <= SHARED_EVENTS_MAX,
@@ -529,9 +529,9 @@ impl Asker {
     async fn newest_events(
         &mut self,
         request: v1::EventsRequest,
-        before: Option<&History>,
-    ) -> Result<History, Problem> {
-        if let Some(History { events, next: Some(next) }) = before {
+        before: Option<&RecentEvents>,
+    ) -> Result<RecentEvents, Problem> {
+        if let Some(RecentEvents { events, next: Some(next) }) = before {
             let from = Some(From::Cursor(*next));
             let newer = self.read_events(v1::EventsRequest { from, ..request.clone() }).await;
             // Otherwise these are not kept any more.
@@ -542,7 +542,7 @@ impl Asker {
                 };
                 let mut events: Vec<_> = events.iter().cloned().chain(newer.events).collect();
                 events.drain(..events.len().saturating_sub(most));
-                return Ok(History { events, next: newer.next.or(Some(*next)) });
+                return Ok(RecentEvents { events, next: newer.next.or(Some(*next)) });
             }
         }
         // All that wait have a turn, and pages have processors meanwhile. It is never closed.
@@ -551,9 +551,9 @@ impl Asker {
         self.read_events(request).await
     }
 
-    async fn read_events(&mut self, request: v1::EventsRequest) -> Result<History, Problem> {
+    async fn read_events(&mut self, request: v1::EventsRequest) -> Result<RecentEvents, Problem> {
         let mut stream = self.stream(request, async |mut c, r| c.history.events(r).await).await?;
-        let mut history = History { events: Vec::new(), next: None };
+        let mut history = RecentEvents { events: Vec::new(), next: None };
         while let Some(answer) = stream.message().await.map_err(client::Error::Answer)? {
             history.events.extend(answer.events);
             history.next = answer.next.or(history.next);

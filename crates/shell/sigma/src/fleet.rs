@@ -117,12 +117,12 @@ impl By {
 
 /// A machine, and what it uses unless that is unknown.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Machine<'a> {
+pub(crate) struct FleetMachine<'a> {
     pub(crate) status: &'a v1::MachineStatus,
     pub(crate) used: Option<&'a v1::MachineUsage>,
 }
 
-impl Machine<'_> {
+impl FleetMachine<'_> {
     /// The state: what is used is newer than the list of machines.
     pub(crate) fn state(&self) -> v1::MachineState {
         self.used.map_or_else(|| self.status.state(), v1::MachineUsage::state)
@@ -232,15 +232,15 @@ impl Fleet {
         self.machines.machines.len()
     }
 
-    fn machine(&self, place: usize) -> Option<Machine<'_>> {
+    fn machine(&self, place: usize) -> Option<FleetMachine<'_>> {
         let status = self.machines.machines.get(place)?;
         let used = self.used_of.get(place).copied().flatten();
         let used = used.zip(self.used.as_ref()).and_then(|(place, used)| used.machines.get(place));
-        Some(Machine { status, used })
+        Some(FleetMachine { status, used })
     }
 
     /// All of them, in the order of their names: m2 before m10.
-    pub(crate) fn machines(&self) -> impl Iterator<Item = Machine<'_>> {
+    pub(crate) fn machines(&self) -> impl Iterator<Item = FleetMachine<'_>> {
         self.order.by_name.iter().filter_map(|place| self.machine(*place))
     }
 
@@ -255,7 +255,10 @@ impl Fleet {
     }
 
     /// The machines of a group, in the order of their names.
-    pub(crate) fn members<'a>(&'a self, group: &'a Group) -> impl Iterator<Item = Machine<'a>> {
+    pub(crate) fn members<'a>(
+        &'a self,
+        group: &'a Group,
+    ) -> impl Iterator<Item = FleetMachine<'a>> {
         group.members.iter().filter_map(|place| self.machine(*place))
     }
 }

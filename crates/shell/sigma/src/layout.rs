@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::address::{Place, Query};
-use crate::asker::Asker;
+use crate::asker::PageClient;
 use crate::page::{self, Page};
 use crate::problem::Problem;
 use crate::session::{Said, Session};
@@ -66,7 +66,12 @@ impl Section {
 }
 
 /// A page, as a document.
-pub(crate) fn document(cell: &str, asker: &Asker, shown: &Page, said: Option<&Said>) -> Markup {
+pub(crate) fn document(
+    cell: &str,
+    asker: &PageClient,
+    shown: &Page,
+    said: Option<&Said>,
+) -> Markup {
     let address = &asker.address;
     let is_live = shown.is_live && asker.at.is_none();
     let live = is_live.then(|| {
@@ -104,7 +109,7 @@ fn is_age(at: &str) -> bool {
     at.ends_with(|last: char| last.is_ascii_lowercase())
 }
 
-fn header(cell: &str, asker: &Asker) -> Markup {
+fn header(cell: &str, asker: &PageClient) -> Markup {
     let here = Section::of(&asker.address.place);
     html! {
         a class="skip" href="#main" { "Skip to the content" }
@@ -137,7 +142,7 @@ fn header(cell: &str, asker: &Asker) -> Markup {
 }
 
 /// The time of the page, and how to go to another one.
-fn footer(asker: &Asker, is_live: bool) -> Markup {
+fn footer(asker: &PageClient, is_live: bool) -> Markup {
     let address = &asker.address;
     let path = address.at(None);
     let (path, query) = path.split_once('?').unwrap_or((&path, ""));

@@ -36,4 +36,4 @@ mod terminal;
 
 pub use app::Cell;
 pub use server::Sigma;
-pub use session::{Link, NoSignIn, Sessions};
+pub use session::{NoSignIn, Sessions, SignInLink};

@@ -15,9 +15,9 @@ use tokio::time::MissedTickBehavior;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
-use crate::address::{Address, Query};
+use crate::address::{Address, Query, TaskName};
 use crate::app::App;
-use crate::asker::Asker;
+use crate::asker::PageClient;
 use crate::page::{DIGITS, Part, digits};
 use crate::pages::{self, logs as log_page};
 use crate::problem::Problem;
@@ -79,7 +79,7 @@ async fn watch(
         .collect();
     let mut ticks = tokio::time::interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut asker: Option<Asker> = None;
+    let mut asker: Option<PageClient> = None;
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
@@ -158,7 +158,7 @@ pub(crate) async fn logs(
         let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "You watch too many pages.");
         return app.problem(&session, &problem);
     };
-    let asked = log_page::request((&user, &job, index), &query, true);
+    let asked = log_page::request(TaskName { user: &user, job: &job, index }, &query, true);
     let chunks = match open(&app, &session, asked).await {
         Ok(chunks) => chunks,
         Err(problem) => return app.problem(&session, &problem),
@@ -238,7 +238,11 @@ pub(crate) async fn download(
     request: Request,
 ) -> Response {
     let query = Query::parse(request.uri().query().unwrap_or_default());
-    let asked = log_page::request((&user, &job, index), &query.with("all", "1"), false);
+    let asked = log_page::request(
+        TaskName { user: &user, job: &job, index },
+        &query.with("all", "1"),
+        false,
+    );
     let chunks = match open(&app, &session, asked).await {
         Ok(chunks) => chunks,
         Err(problem) => return app.problem(&session, &problem),

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use rpc::WebCredentials;
-use rpc::transport::{Limits, Refusals};
+use rpc::transport::{Limits, Refusals, WebOptions};
 use tonic::service::Routes;
 
 use crate::address::Address;
@@ -51,9 +51,8 @@ impl Sigma {
         let cell = self.0.cell().to_owned();
         let pages = Routes::from(self.router());
         let limits = Limits { connections_of_one: 2_048, ..Limits::default() };
-        let credentials = (credentials, cell.as_str());
-        Ok(rpc::transport::serve_web(listener, credentials, pages, limits, refusals, shutdown)
-            .await?)
+        let options = WebOptions { credentials, cell: &cell, limits, refusals };
+        Ok(rpc::transport::serve_web(listener, options, pages, shutdown).await?)
     }
 
     fn router(self) -> Router {

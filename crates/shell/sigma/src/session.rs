@@ -78,7 +78,7 @@ pub(crate) struct Said {
 
 /// A link that signs a browser in once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct SignInLink {
     /// The address to open.
     pub address: String,
     /// When it expires unused.
@@ -120,10 +120,10 @@ impl std::error::Error for NoSignIn {}
 
 /// The links and sessions of one Sigma. Clones share their state.
 #[derive(Clone, Debug)]
-pub struct Sessions(Arc<Shared>);
+pub struct Sessions(Arc<SessionStore>);
 
 #[derive(Debug)]
-struct Shared {
+struct SessionStore {
     /// `https://HOST:PORT`.
     origin: String,
     all: Mutex<All>,
@@ -140,7 +140,7 @@ impl Sessions {
     /// For a Sigma that browsers reach at `origin`, `https://HOST:PORT`.
     #[must_use]
     pub fn new(origin: String) -> Self {
-        Self(Arc::new(Shared { origin, all: Mutex::default() }))
+        Self(Arc::new(SessionStore { origin, all: Mutex::default() }))
     }
 
     /// Where browsers reach it.
@@ -153,11 +153,11 @@ impl Sessions {
     ///
     /// # Errors
     /// [`NoSignIn`].
-    pub fn link(&self, peer: Peer) -> Result<Link, NoSignIn> {
+    pub fn link(&self, peer: Peer) -> Result<SignInLink, NoSignIn> {
         let token = Secret::new(rpc::web::secret().map_err(|_| NoSignIn::NoRandom)?);
         let expires = self.lock().add_link(&token, peer, SystemTime::now())?;
         let address = format!("{}/sign-in/{}", self.0.origin, token.as_str());
-        Ok(Link { address, expires })
+        Ok(SignInLink { address, expires })
     }
 
     /// The user of a link, without using it.

@@ -229,7 +229,7 @@ async fn begin(
         let what = format!("{} may not run commands in tasks of {owner}.", asker.rights.user);
         return Err(Problem::new(StatusCode::FORBIDDEN, what));
     }
-    let (to_task, mut outputs) = call(asker.into_connection()).await?;
+    let Call { to_task, mut outputs } = call(asker.into_connection()).await?;
     let start = v1::ExecRequest { message: Some(Message::Start(start)) };
     let _gone = to_task.send(start).await;
     // The first message tells whether it has been started.
@@ -252,7 +252,7 @@ async fn begin(
     let (app, session) = (app.clone(), session.clone());
     tokio::spawn(async move {
         let _held = place;
-        terminal.run(&app, &session, requests, (to_task, outputs)).await;
+        terminal.run(&app, &session, requests, Call { to_task, outputs }).await;
     });
     Ok(id)
 }
@@ -279,7 +279,10 @@ fn window(size: Size) -> v1::ExecWindow {
 }
 
 /// Both ends of a call.
-type Call = (mpsc::Sender<v1::ExecRequest>, Streaming<v1::ExecOutput>);
+struct Call {
+    to_task: mpsc::Sender<v1::ExecRequest>,
+    outputs: Streaming<v1::ExecOutput>,
+}
 
 /// Opens a call. Nothing is sent before it is accepted: it can be tried at another replica, and the command
 /// is never executed twice.
@@ -288,7 +291,7 @@ async fn call(mut connection: Connection) -> Result<Call, Problem> {
         let (to_task, requests) = mpsc::channel(QUEUE);
         let response = client.tasks.exec(request.map(|()| ReceiverStream::new(requests))).await?;
         let (metadata, outputs, extensions) = response.into_parts();
-        Ok(tonic::Response::from_parts(metadata, (to_task, outputs), extensions))
+        Ok(tonic::Response::from_parts(metadata, Call { to_task, outputs }, extensions))
     });
     Ok(opened.await?)
 }
@@ -347,9 +350,9 @@ impl Terminal {
         app: &App,
         session: &Session,
         mut requests: mpsc::Receiver<ToTerminal>,
-        (to_task, outputs): Call,
+        call: Call,
     ) {
-        let (mut to_task, mut outputs) = (Some(to_task), Some(outputs));
+        let (mut to_task, mut outputs) = (Some(call.to_task), Some(call.outputs));
         let mut frames = interval(FRAME);
         frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut checks = interval(CHECK);
@@ -576,7 +579,8 @@ pub(crate) async fn size(
     Form(form): Form,
 ) -> Response {
     let size = Size::read(form.get("rows"), form.get("columns"));
-    tell((&app, &terminals), &session, id, &headers, ToTerminal::Resize(size)).await
+    let told = tell(&terminals, &session, id, &headers, ToTerminal::Resize(size)).await;
+    told.unwrap_or_else(|problem| refused(&app, &session, &problem))
 }
 
 /// Closes a terminal, and kills its command.
@@ -587,22 +591,20 @@ pub(crate) async fn close(
     Path(id): Path<u64>,
     headers: HeaderMap,
 ) -> Response {
-    tell((&app, &terminals), &session, id, &headers, ToTerminal::Close).await
+    let told = tell(&terminals, &session, id, &headers, ToTerminal::Close).await;
+    told.unwrap_or_else(|problem| refused(&app, &session, &problem))
 }
 
 async fn tell(
-    (app, terminals): (&App, &Terminals),
+    terminals: &Terminals,
     session: &Session,
     id: u64,
     headers: &HeaderMap,
     what: ToTerminal,
-) -> Response {
-    let told = async {
-        let terminal = of_session(terminals, session, id, headers)?;
-        terminal.send(what).await.map_err(|_| gone())?;
-        Ok(StatusCode::NO_CONTENT.into_response())
-    };
-    told.await.unwrap_or_else(|problem| refused(app, session, &problem))
+) -> Result<Response, Problem> {
+    let terminal = of_session(terminals, session, id, headers)?;
+    terminal.send(what).await.map_err(|_| gone())?;
+    Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// The screen, as it changes.

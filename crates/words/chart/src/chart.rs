@@ -31,7 +31,7 @@ const BANDS_BYTES: usize = 8000;
 
 /// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SeriesKind {
     /// Samples: a line from point to point, and the area below it.
     Area,
     /// Samples: a line from point to point.
@@ -42,10 +42,10 @@ pub enum Kind {
     Limit,
 }
 
-impl Kind {
+impl SeriesKind {
     /// Whether a value holds until the next point.
     fn holds(self) -> bool {
-        matches!(self, Kind::Step | Kind::Limit)
+        matches!(self, SeriesKind::Step | SeriesKind::Limit)
     }
 }
 
@@ -55,7 +55,7 @@ pub struct Series<'a> {
     /// Its name in the legend.
     pub name: &'a str,
     /// How it is drawn.
-    pub kind: Kind,
+    pub kind: SeriesKind,
     /// The class of its colour, such as `series-usage`.
     pub class: &'a str,
     /// Its points, in any order.
@@ -122,9 +122,12 @@ pub fn chart(chart: &Chart<'_>) -> Markup {
         };
     }
     let (under, over): (Vec<&Clipped<'_>>, Vec<&Clipped<'_>>) =
-        all.iter().partition(|each| chart.stacked && each.series.kind == Kind::Area);
+        all.iter().partition(|each| chart.stacked && each.series.kind == SeriesKind::Area);
     let paths = under.len()
-        + over.iter().map(|each| if each.series.kind == Kind::Area { 2 } else { 1 }).sum::<usize>();
+        + over
+            .iter()
+            .map(|each| if each.series.kind == SeriesKind::Area { 2 } else { 1 })
+            .sum::<usize>();
     let most = (POINTS_SUM / paths.max(1)).clamp(POINTS_MIN, POINTS_MAX);
     let piles = pile(&under.iter().map(|each| &*each.points).collect::<Vec<_>>(), most);
     let highest = over.iter().flat_map(|each| each.known());
@@ -195,10 +198,10 @@ fn line(each: &Clipped<'_>, frame: &Frame, most: usize) -> Markup {
     let join = if each.series.kind.holds() { Join::Step } else { Join::Line };
     html! {
         g class=(each.series.class) {
-            @if each.series.kind == Kind::Area {
+            @if each.series.kind == SeriesKind::Area {
                 path.chart-area d=(frame.path(points(), Join::Area(BOTTOM))) {}
             }
-            path.chart-line.chart-limit[each.series.kind == Kind::Limit]
+            path.chart-line.chart-limit[each.series.kind == SeriesKind::Limit]
                 d=(frame.path(points(), join)) {}
             @let dots = frame.path(points(), Join::Dots);
             @if !dots.is_empty() { path.chart-dots d=(dots) {} }
@@ -244,7 +247,7 @@ fn bands(
             for each in all {
                 if let Some(value) = value_at(&each.points, at, length / count) {
                     title.push_str(&format!("\n{}: {}", each.series.name, format(value)));
-                    sum += if each.series.kind == Kind::Area { value } else { 0.0 };
+                    sum += if each.series.kind == SeriesKind::Area { value } else { 0.0 };
                 }
             }
             if total {
@@ -280,17 +283,17 @@ fn summary(all: &[Clipped<'_>], format: &dyn Fn(f64) -> String) -> String {
 }
 
 /// What a series looks like, for the legend.
-fn swatch(kind: Kind, stacked: bool) -> Markup {
+fn swatch(kind: SeriesKind, stacked: bool) -> Markup {
     html! {
         svg.swatch viewBox="0 0 14 12" aria-hidden="true" {
             @match kind {
-                Kind::Area if stacked => path.chart-pile d="M1 1h12v10H1z" {},
-                Kind::Area => {
+                SeriesKind::Area if stacked => path.chart-pile d="M1 1h12v10H1z" {},
+                SeriesKind::Area => {
                     path.chart-area d="M0 3h14v8H0z" {}
                     path.chart-line d="M0 3h14" {}
                 }
-                Kind::Line | Kind::Step => path.chart-line d="M0 6h14" {},
-                Kind::Limit => path.chart-line.chart-limit d="M0 6h14" {},
+                SeriesKind::Line | SeriesKind::Step => path.chart-line d="M0 6h14" {},
+                SeriesKind::Limit => path.chart-line.chart-limit d="M0 6h14" {},
             }
         }
     }

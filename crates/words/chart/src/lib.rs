@@ -18,12 +18,12 @@ mod stack;
 #[cfg(test)]
 mod tests;
 
-pub use chart::{Chart, Kind, Series, chart};
+pub use chart::{Chart, Series, SeriesKind, chart};
 pub use map::{Rack, Square, map_legend, racks};
 pub use points::Point;
 pub use scale::Unit;
 pub use spark::spark;
-pub use stack::{Bar, Marker, Part, Size, stack, stack_legend};
+pub use stack::{Bar, BarPart, Marker, Size, stack, stack_legend};
 
 /// The style sheet of the charts for pages, with a light and a dark theme.
 pub const STYLE: &str = include_str!("charts.css");

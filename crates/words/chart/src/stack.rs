@@ -6,7 +6,7 @@ use super::{finite, percent};
 
 /// A part of a bar.
 #[derive(Clone, Copy, Debug)]
-pub struct Part<'a> {
+pub struct BarPart<'a> {
     /// The class of its colour, such as `series-production`.
     pub class: &'a str,
     /// How much it is, in the unit of the capacity.
@@ -45,7 +45,7 @@ pub struct Bar<'a> {
     /// How much that is as text, such as `16 cores`.
     pub of: &'a str,
     /// From left to right.
-    pub parts: &'a [Part<'a>],
+    pub parts: &'a [BarPart<'a>],
     /// In any order.
     pub markers: &'a [Marker<'a>],
     /// How large it is.

@@ -323,7 +323,7 @@ impl Problems {
     }
 
     fn span(&mut self, at: &Location<'_>, is: Span, least: Span, most: Span) {
-        self.range(at, Shown(is), Shown(least), Shown(most));
+        self.range(at, SpanText(is), SpanText(least), SpanText(most));
     }
 
     fn count(&mut self, at: &Location<'_>, has: usize, most: usize, unit: &'static str) {
@@ -490,9 +490,9 @@ impl Problems {
 
 /// A span that compares as a span and displays as one.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
-struct Shown(Span);
+struct SpanText(Span);
 
-impl std::fmt::Display for Shown {
+impl std::fmt::Display for SpanText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
     }

@@ -111,7 +111,7 @@ pub(crate) fn flaky() -> anyhow::Result<()> {
     needs::for_tests()?;
     let (emulated, here): (Vec<_>, Vec<_>) =
         tests.into_iter().partition(|test| test.binary == emulated::BINARY);
-    let load = Load::start()?;
+    let load = BackgroundLoad::start()?;
     let mut counts = Vec::new();
     for test in here {
         counts.push(count(test, |test| {
@@ -144,9 +144,9 @@ fn count(
 }
 
 /// Other work on this machine, twice as many busy processes as there are cores, until it is dropped.
-struct Load(std::process::Child);
+struct BackgroundLoad(std::process::Child);
 
-impl Load {
+impl BackgroundLoad {
     fn start() -> anyhow::Result<Self> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let mut stress = Command::new("stress-ng");
@@ -156,7 +156,7 @@ impl Load {
     }
 }
 
-impl Drop for Load {
+impl Drop for BackgroundLoad {
     fn drop(&mut self) {
         // Its workers end with it at SIGTERM, and not at SIGKILL.
         if !succeeds(Command::new("kill").arg(self.0.id().to_string())) {

@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 use anyhow::ensure;
 
 use crate::campaign;
-use crate::emulated::{self, Console, Machine};
+use crate::emulated::{self, Console, EmulatedMachine};
 use crate::failed::{Failed, Test};
 use crate::needs;
 use crate::run::{root, succeed};
@@ -165,7 +165,7 @@ fn beside_each_other(
     system: impl FnOnce() -> anyhow::Result<()>,
 ) -> (Tier, Tier, Tier, Vec<Failed>) {
     // Built before, because two builds would wait for each other.
-    let machine = Machine::prepare(&["--workspace"]);
+    let machine = EmulatedMachine::prepare(&["--workspace"]);
     thread::scope(|scope| {
         let v2 = scope.spawn(|| {
             let mut failed = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linux::machine::Machine;
+use linux::machine::MachineResources;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -85,7 +85,8 @@ fn three_machines_share_the_host_and_run_a_service_together() {
         assert!(line.contains(" cores, ") && line.ends_with(&format!(", pid {pid}")), "{line}");
     }
 
-    let host = Machine::discover(cell.directory(), linux::Isolation::Jail).expect("this host");
+    let host =
+        MachineResources::discover(cell.directory(), linux::Isolation::Jail).expect("this host");
     let listed = machines(&cell);
     let sum = |field: &str| {
         let amount = |machine: &Value| {

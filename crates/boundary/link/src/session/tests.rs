@@ -21,26 +21,26 @@ fn context() -> Context<'static> {
 }
 
 /// A session whose preface is written and that has the server's settings.
-fn session() -> Session {
-    let mut session = Session::new();
+fn session() -> LinkSession {
+    let mut session = LinkSession::new();
     receive(&mut session, SETTINGS, 0, 0, &[]).unwrap();
     assert!(session.take_out(&context()).starts_with(PREFACE));
     session
 }
 
 /// The same with a stream that waits for its answer, whose request is a body of this length.
-fn asked(length: usize) -> Session {
+fn asked(length: usize) -> LinkSession {
     let mut session = session();
     assert_eq!(open(&mut session, length), Poll::Ready(Ok(1)));
     session
 }
 
-fn open(session: &mut Session, length: usize) -> Poll<Result<u32, Fate>> {
+fn open(session: &mut LinkSession, length: usize) -> Poll<Result<u32, Fate>> {
     session.poll_open(&context(), b"block", &Bytes::from(vec![b'x'; length]))
 }
 
 fn receive(
-    session: &mut Session,
+    session: &mut LinkSession,
     kind: u8,
     flags: u8,
     stream: u32,
@@ -50,7 +50,7 @@ fn receive(
 }
 
 /// What is written: of each frame its kind, its flags, its stream and its length.
-fn written(session: &mut Session) -> Vec<(u8, u8, u32, usize)> {
+fn written(session: &mut LinkSession) -> Vec<(u8, u8, u32, usize)> {
     let (out, mut all) = (session.take_out(&context()), Vec::new());
     let take = |head: Head, payload: &[u8]| {
         all.push((head.kind, head.flags, head.stream, payload.len()));
@@ -61,7 +61,7 @@ fn written(session: &mut Session) -> Vec<(u8, u8, u32, usize)> {
 }
 
 /// All of a stream's answer that is there.
-fn answer(session: &mut Session, id: u32) -> String {
+fn answer(session: &mut LinkSession, id: u32) -> String {
     let mut said = match session.poll_head(&context(), id) {
         Poll::Ready(Ok(head)) => head.status().to_string(),
         other => return format!("{other:?}"),
@@ -139,7 +139,7 @@ fn a_protocol_violation_by_the_server_ends_the_connection() {
     let endless = (0..10).find_map(|_| receive(&mut session, CONTINUATION, 0, 1, b"").err());
     assert_eq!(endless.unwrap().code, PROTOCOL_ERROR);
     // Anything before its settings.
-    let refused = receive(&mut Session::new(), PING, 0, 0, &[0; 8]).unwrap_err();
+    let refused = receive(&mut LinkSession::new(), PING, 0, 0, &[0; 8]).unwrap_err();
     assert_eq!(refused.code, PROTOCOL_ERROR);
     // Two heads, and data behind the end.
     for (kind, payload) in [(HEADERS, OK), (DATA, b"x")] {
@@ -152,7 +152,7 @@ fn a_protocol_violation_by_the_server_ends_the_connection() {
 #[test]
 fn a_server_that_asks_and_does_not_read_is_left() {
     let mut session = session();
-    let asks = |session: &mut Session| receive(session, PING, 0, 0, &[7; 8]);
+    let asks = |session: &mut LinkSession| receive(session, PING, 0, 0, &[7; 8]);
     let refused = (0..2_000).find_map(|_| asks(&mut session).err()).unwrap();
     assert_eq!(refused.code, ENHANCE_YOUR_CALM);
     assert!(session.out.len() < 20_000, "{}", session.out.len());
@@ -166,12 +166,12 @@ fn a_server_that_asks_and_does_not_read_is_left() {
 
 #[test]
 fn no_more_is_sent_than_the_windows_let_through() {
-    let sent = |session: &mut Session| {
+    let sent = |session: &mut LinkSession| {
         let frames = written(session);
         let data = frames.iter().filter(|(kind, ..)| *kind == DATA);
         (data.map(|(.., length)| length).sum::<usize>(), frames.last().map(|frame| frame.1))
     };
-    let window = |session: &mut Session, stream, more: u32| {
+    let window = |session: &mut LinkSession, stream, more: u32| {
         receive(session, WINDOW_UPDATE, 0, stream, &more.to_be_bytes()).unwrap();
     };
     let mut session = asked(100_000);
@@ -241,7 +241,7 @@ fn a_server_that_leaves_ends_what_it_has_begun() {
 
 #[test]
 fn places_are_as_many_as_the_server_says() {
-    let mut session = Session::new();
+    let mut session = LinkSession::new();
     assert!(open(&mut session, 0).is_pending(), "it may take none");
     assert!(session.take_out(&context()).starts_with(PREFACE));
     receive(&mut session, SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 2]).unwrap();

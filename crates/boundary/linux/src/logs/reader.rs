@@ -48,7 +48,7 @@ impl ReadOutcome {
 pub struct LogReader {
     dir: PathBuf,
     stream: Stream,
-    open: Option<Open>,
+    open: Option<OpenFile>,
     lost_bytes: u64,
     /// The position of the next byte, used when no file is open.
     position: u64,
@@ -56,7 +56,7 @@ pub struct LogReader {
 
 /// The file being read.
 #[derive(Debug)]
-struct Open {
+struct OpenFile {
     number: u64,
     data: File,
     times: Times,
@@ -146,7 +146,7 @@ impl LogReader {
     fn switch_to(&mut self, number: u64) -> io::Result<()> {
         let mut number = number;
         let open = loop {
-            match Open::new(&self.dir, self.stream, number, self.position) {
+            match OpenFile::new(&self.dir, self.stream, number, self.position) {
                 Ok(open) => break open,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     let Some(later) = self.after(number)? else { return Ok(()) };
@@ -213,7 +213,7 @@ impl LogReader {
         // Bytes after a record may be up to one interval later than the record.
         let reached = |time: u64| time.saturating_add(INTERVAL_US) > unix_us;
         for &number in &numbers {
-            let Ok(file) = Open::new(&self.dir, self.stream, number, 0) else { continue };
+            let Ok(file) = OpenFile::new(&self.dir, self.stream, number, 0) else { continue };
             let index = file.times.first(|record| reached(record.unix_us))?;
             if let Some(record) = file.times.get(index) {
                 return self.begin_at(number, record.offset);
@@ -227,7 +227,9 @@ impl LogReader {
         self.position = position;
         let mut place = None;
         for number in self.numbers()? {
-            let Ok(file) = Open::new(&self.dir, self.stream, number, position) else { continue };
+            let Ok(file) = OpenFile::new(&self.dir, self.stream, number, position) else {
+                continue;
+            };
             if file.base <= position {
                 place = Some((number, position - file.base));
             }
@@ -241,7 +243,7 @@ impl LogReader {
     }
 }
 
-impl Open {
+impl OpenFile {
     /// Opens a file; `position` is its start if its index does not contain it.
     fn new(dir: &Path, stream: Stream, number: u64, position: u64) -> io::Result<Self> {
         let data = File::open(data_path(dir, stream, number))?;

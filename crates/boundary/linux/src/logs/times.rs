@@ -17,12 +17,12 @@ pub(super) const RECORD_BYTES: u64 = 16;
 
 /// An offset (in the stream for the header, otherwise in the file) and a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct TimeRecord {
     pub(super) offset: u64,
     pub(super) unix_us: u64,
 }
 
-impl Record {
+impl TimeRecord {
     pub(super) fn encode(self) -> [u8; 16] {
         let both = u128::from(self.offset) | u128::from(self.unix_us) << 64;
         both.to_le_bytes()
@@ -46,20 +46,20 @@ impl Times {
         Self { file }
     }
 
-    fn record(&self, index: u64) -> Option<Record> {
+    fn record(&self, index: u64) -> Option<TimeRecord> {
         let mut bytes = [0; 16];
         let file = self.file.as_ref()?;
         file.read_exact_at(&mut bytes, index * RECORD_BYTES).ok()?;
-        Some(Record::decode(bytes))
+        Some(TimeRecord::decode(bytes))
     }
 
     /// The stream position of the file's first byte, and when it was created.
-    pub(super) fn header(&self) -> Option<Record> {
+    pub(super) fn header(&self) -> Option<TimeRecord> {
         self.record(0)
     }
 
     /// Record `index` of those after the header.
-    pub(super) fn get(&self, index: u64) -> Option<Record> {
+    pub(super) fn get(&self, index: u64) -> Option<TimeRecord> {
         self.record(index + 1)
     }
 
@@ -70,7 +70,7 @@ impl Times {
     }
 
     /// The index of the first record for which `reached` holds; `reached` must be monotonic.
-    pub(super) fn first(&self, reached: impl Fn(Record) -> bool) -> io::Result<u64> {
+    pub(super) fn first(&self, reached: impl Fn(TimeRecord) -> bool) -> io::Result<u64> {
         let (mut low, mut high) = (0, self.count()?);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -91,14 +91,14 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn records_round_trip(offset: u64, unix_us: u64) {
-            let record = Record { offset, unix_us };
-            proptest::prop_assert_eq!(Record::decode(record.encode()), record);
+            let record = TimeRecord { offset, unix_us };
+            proptest::prop_assert_eq!(TimeRecord::decode(record.encode()), record);
         }
     }
 
     #[test]
     fn records_are_two_little_endian_numbers() {
-        let bytes = Record { offset: 1, unix_us: 2 }.encode();
+        let bytes = TimeRecord { offset: 1, unix_us: 2 }.encode();
         assert_eq!(bytes, [1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]);
     }
 }

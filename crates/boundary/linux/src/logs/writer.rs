@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use super::times::{INTERVAL_US, RECORD_BYTES, Record};
+use super::times::{INTERVAL_US, RECORD_BYTES, TimeRecord};
 use super::{Stream, data_path, times_path};
 use crate::record::Rotation;
 
@@ -127,7 +127,7 @@ impl LogWriter {
         let times_path = times_path(&self.dir, self.stream, number);
         // Left over from an attempt that had no space for the data file.
         let _usually_not_there = fs::remove_file(&times_path);
-        let header = Record { offset: self.position, unix_us: now_unix_us };
+        let header = TimeRecord { offset: self.position, unix_us: now_unix_us };
         let mut times = create(times_path.clone()).ok();
         if let Some(file) = &mut times
             && !file.write(&header.encode()).is_ok_and(|written| written == 16)
@@ -165,7 +165,7 @@ impl LogWriter {
 impl Current {
     /// Records that the next byte is written now; if there is no space, the index becomes coarser.
     fn index(&mut self, now_unix_us: u64) {
-        let record = Record { offset: self.data_bytes, unix_us: now_unix_us }.encode();
+        let record = TimeRecord { offset: self.data_bytes, unix_us: now_unix_us }.encode();
         let Some(times) = &mut self.times else { return };
         match times.write(&record) {
             Ok(16) => {

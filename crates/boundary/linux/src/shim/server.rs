@@ -72,7 +72,7 @@ pub fn serve() -> ExitCode {
                 return ExitCode::FAILURE;
             }
         };
-        let Request { dir, input, output, error, held } = request;
+        let ShimRequest { dir, input, output, error, held } = request;
         match sys::fork(proof) {
             Ok(ForkResult::Parent { .. }) => {}
             Ok(ForkResult::Child) => {
@@ -99,7 +99,7 @@ pub fn serve() -> ExitCode {
 }
 
 /// A request for a shim.
-struct Request {
+struct ShimRequest {
     dir: PathBuf,
     input: OwnedFd,
     output: OwnedFd,
@@ -109,7 +109,7 @@ struct Request {
 
 /// The next request; `None` when the client is gone. Malformed ones are skipped: their starter sees
 /// the pipes close.
-fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<Request>> {
+fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<ShimRequest>> {
     let mut buffer = [0; REQUEST_BYTES_MAX];
     loop {
         let (bytes, mut files) = sys::receive_files(socket, &mut buffer)?;
@@ -121,7 +121,7 @@ fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<Request>> {
         if let Ok([input, output, error]) = <[OwnedFd; REQUEST_FILES]>::try_from(files)
             && dir.is_absolute()
         {
-            return Ok(Some(Request { dir, input, output, error, held }));
+            return Ok(Some(ShimRequest { dir, input, output, error, held }));
         }
         message(&format_args!("a request for a shim of {} is incomplete", dir.display()));
     }

@@ -20,12 +20,12 @@ pub struct ShimServer {
     executable: PathBuf,
     /// Each shim holds it open until it ends.
     held: Option<OwnedFd>,
-    process: Mutex<Option<Process>>,
+    process: Mutex<Option<ShimProcess>>,
 }
 
 /// A server that runs, or ran. Dropping this closes its socket, on which it ends.
 #[derive(Debug)]
-struct Process {
+struct ShimProcess {
     socket: Option<OwnedFd>,
     child: Child,
 }
@@ -74,11 +74,11 @@ impl ShimServer {
         }
         // Reaps the one that is gone.
         *process = None;
-        process.insert(Process::start(&self.executable)?).send(dir, &files)
+        process.insert(ShimProcess::start(&self.executable)?).send(dir, &files)
     }
 }
 
-impl Process {
+impl ShimProcess {
     fn start(executable: &Path) -> io::Result<Self> {
         let packets = SockType::SeqPacket;
         let (own, other) = socketpair(AddressFamily::Unix, packets, None, SockFlag::SOCK_CLOEXEC)?;
@@ -104,7 +104,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ShimProcess {
     fn drop(&mut self) {
         self.socket = None;
         // It ends by itself, unless it was stopped by a signal; its shims do not mind.

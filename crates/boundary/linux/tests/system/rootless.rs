@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use linux::Isolation;
 use linux::enter::Terminal;
 use linux::logs::{Start, Stream};
-use linux::machine::{Machine, preflight};
+use linux::machine::{MachineResources, preflight};
 use linux::record::{ExitReason, Launch, Running};
 use linux::session::spawn;
 use linux::task::{Delivery, Inspection, LostReason, Resized, TaskDirectory};
@@ -59,7 +59,7 @@ fn unprivileged(name: &str, body: impl FnOnce()) {
 fn the_machine_says_so() {
     unprivileged("the_machine_says_so", || {
         assert_eq!(preflight().unwrap(), Isolation::Rootless);
-        let machine = Machine::discover(Path::new("/tmp"), Isolation::Rootless).unwrap();
+        let machine = MachineResources::discover(Path::new("/tmp"), Isolation::Rootless).unwrap();
         assert_eq!(machine.attributes["isolation"], "rootless");
         assert_eq!(machine.attributes.get("cgroup"), None, "tasks are in none of ours");
         assert!(machine.cpu_milli >= 100 && machine.memory_bytes > 1 << 20, "{machine:?}");

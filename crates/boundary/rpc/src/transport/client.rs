@@ -8,7 +8,7 @@ use rustls::pki_types::ServerName;
 use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
 
-use super::dial::{Dial, Patience, Target};
+use super::dial::{Dial, DialTarget, Patience};
 use super::{CLIENT_KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT};
 use crate::{Error, Expect, Result, Rotating};
 
@@ -82,7 +82,7 @@ pub(super) fn dial(
         endpoint: endpoint.to_owned(),
         why: format!("it is not a valid host name: {error}"),
     })?;
-    Ok(Dial::new(Target {
+    Ok(Dial::new(DialTarget {
         address: uri.authority().map_or(endpoint, |authority| authority.as_str()).to_owned(),
         me: me.identity().clone(),
         expect: expect.clone(),

@@ -27,10 +27,10 @@ use crate::{Expect, Identity, certificate};
 
 /// Dials one server.
 #[derive(Clone)]
-pub(super) struct Dial(Arc<Target>);
+pub(super) struct Dial(Arc<DialTarget>);
 
 /// The server to dial, and the identity to use.
-pub(super) struct Target {
+pub(super) struct DialTarget {
     /// `HOST:PORT`.
     pub(super) address: String,
     pub(super) me: Identity,
@@ -61,7 +61,7 @@ impl Patience {
 }
 
 impl Dial {
-    pub(super) fn new(target: Target) -> Self {
+    pub(super) fn new(target: DialTarget) -> Self {
         Self(Arc::new(target))
     }
 

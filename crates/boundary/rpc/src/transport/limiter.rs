@@ -21,7 +21,7 @@ struct Inner<Who> {
     /// The maximum of all clients together.
     max: usize,
     per_client: PerClient,
-    held: Mutex<Counts<Who>>,
+    held: Mutex<PermitCounts<Who>>,
     rejected: AtomicU64,
 }
 
@@ -35,7 +35,7 @@ enum PerClient {
 }
 
 #[derive(Debug)]
-struct Counts<Who> {
+struct PermitCounts<Who> {
     all: usize,
     by_one: HashMap<Who, usize>,
 }
@@ -73,7 +73,7 @@ impl<Who: Eq + Hash + Clone> Limiter<Who> {
     }
 
     fn with(max: usize, per_client: PerClient) -> Self {
-        let held = Mutex::new(Counts { all: 0, by_one: HashMap::new() });
+        let held = Mutex::new(PermitCounts { all: 0, by_one: HashMap::new() });
         Self(Arc::new(Inner { max, per_client, held, rejected: AtomicU64::new(0) }))
     }
 
@@ -163,7 +163,7 @@ impl<Who: Eq + Hash> Limiter<Who> {
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, Counts<Who>> {
+    fn held(&self) -> MutexGuard<'_, PermitCounts<Who>> {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -183,12 +183,12 @@ impl<Who: Eq + Hash> Drop for Permit<Who> {
 }
 
 /// The holder of a connection. Peers without an identity of the cell share one client's maximum.
-type Holder = Option<Identity>;
+type ConnectionHolder = Option<Identity>;
 
 /// The limits of a server's connections.
 #[derive(Debug)]
 pub(super) struct Connections {
-    of_all: Limiter<Holder>,
+    of_all: Limiter<ConnectionHolder>,
     /// Limits the tasks of each user together, since a user can have any number of them.
     of_tasks: Limiter<String>,
     /// Limits what one host can take of the share of those without an identity.
@@ -198,7 +198,7 @@ pub(super) struct Connections {
 /// The permits of a connection. Masters need none.
 #[derive(Debug)]
 pub(super) struct OfConnection {
-    _one: Option<Permit<Holder>>,
+    _one: Option<Permit<ConnectionHolder>>,
     _task: Option<Permit<String>>,
     _host: Option<Permit<IpAddr>>,
 }
@@ -213,7 +213,11 @@ impl Connections {
     }
 
     /// Takes permits for an authenticated connection; the error says which limit is reached.
-    pub(super) fn acquire(&self, who: Holder, from: IpAddr) -> Result<OfConnection, String> {
+    pub(super) fn acquire(
+        &self,
+        who: ConnectionHolder,
+        from: IpAddr,
+    ) -> Result<OfConnection, String> {
         let task = match &who {
             Some(Identity::Task { user, .. }) => {
                 let place = self.of_tasks.acquire(user.clone());
@@ -246,7 +250,7 @@ impl Connections {
     }
 }
 
-impl fmt::Display for Full<Holder> {
+impl fmt::Display for Full<ConnectionHolder> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::One(Some(who), number) => write!(

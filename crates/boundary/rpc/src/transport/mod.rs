@@ -34,10 +34,10 @@ use crate::error::append_cause;
 pub use client::{check_address, connect, connect_within, link};
 pub use in_process::in_process;
 pub use limiter::{Full, Limiter, Permit};
-pub use link::{Answer, CLIENT_KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT, Link};
+pub use link::{CLIENT_KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT, Link, ResponseBody};
 pub use peer::{Peer, peer, peer_identity, refuse, web_peer};
 pub use refusals::{Cause, Refusals};
-pub use server::{HttpService, Limits, serve, serve_web};
+pub use server::{HttpService, Limits, WebOptions, serve, serve_web};
 pub use turns::{Turn, Turns};
 
 /// The maximum message size of ordinary calls, in bytes: 4 MiB.

@@ -116,6 +116,19 @@ pub async fn serve(
     listen.serve(services, refusals, shutdown).await
 }
 
+/// How pages are served to browsers.
+#[derive(Debug)]
+pub struct WebOptions<'a> {
+    /// The certificate of the server.
+    pub credentials: &'a WebCredentials,
+    /// The cell whose identities are recognized.
+    pub cell: &'a str,
+    /// The bounds of connections.
+    pub limits: Limits,
+    /// Where what is refused is counted.
+    pub refusals: &'a Refusals,
+}
+
 /// Serves `pages` to browsers on a listening socket until `shutdown` resolves, over HTTP/1.1 and
 /// HTTP/2. Clients need no certificate; [`super::web_peer`] gives the identity of those that have one
 /// of `cell`. Clients without one share the maximum of one client, and have a quarter of it from one
@@ -129,12 +142,11 @@ pub async fn serve(
 /// Outside of a tokio runtime.
 pub async fn serve_web(
     listener: std::net::TcpListener,
-    (credentials, cell): (&WebCredentials, &str),
+    options: WebOptions<'_>,
     pages: impl HttpService,
-    limits: Limits,
-    refusals: &Refusals,
     shutdown: impl Future<Output = ()>,
 ) -> Result<()> {
+    let WebOptions { credentials, cell, limits, refusals } = options;
     let tls = credentials.tls()?;
     let listen = Listen { listener, tls, anonymous: true, cell, limits };
     listen.serve(pages, refusals, shutdown).await

@@ -57,7 +57,7 @@ pub use open::Opened;
 pub use read::{Limit, Reader};
 
 use crate::Error;
-use crate::segments::record::{Head, Kind, Record, RecordRef};
+use crate::segments::record::{Head, Record, RecordKind, RecordRef};
 use crate::segments::{self, Begin, Format, Header};
 
 /// The maximum payload of one event, in bytes: 1 MiB.
@@ -142,7 +142,7 @@ impl<'a> Event<'a> {
 
     fn record(&self) -> RecordRef<'a> {
         let Self { index, sub, time_us, payload } = *self;
-        RecordRef { kind: Kind::Entry, term: time_us, index, level: sub, payload }
+        RecordRef { kind: RecordKind::Entry, term: time_us, index, level: sub, payload }
     }
 
     fn of(record: &Record<'a>) -> Self {
@@ -153,7 +153,7 @@ impl<'a> Event<'a> {
 
 /// The record that marks that all events up to `through` are stored.
 fn mark(through: u64) -> RecordRef<'static> {
-    RecordRef { kind: Kind::HardState, term: 0, index: through, level: 0, payload: &[] }
+    RecordRef { kind: RecordKind::HardState, term: 0, index: through, level: 0, payload: &[] }
 }
 
 /// One segment of an open stream.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::append::Events;
 use super::{Cursor, Event, FORMAT, Options, Segment};
 use crate::log::Repair;
-use crate::segments::record::{Kind, Position, Record};
+use crate::segments::record::{Position, Record, RecordKind};
 use crate::segments::{self, Active, Appender, Extent, Header, SEGMENT_HEADER_BYTES, Walked};
 use crate::{Error, Result};
 
@@ -152,7 +152,7 @@ impl Content {
         let mut next = Cursor::begin(header);
         let note = |record: &Record<'_>| {
             match record.kind {
-                Kind::Entry => {
+                RecordKind::Entry => {
                     let event = Event::of(record);
                     if event.cursor() < next {
                         return Err(format!("event {} follows later events", event.cursor()));
@@ -161,8 +161,8 @@ impl Content {
                     self.last = Some(event.cursor());
                     self.last_time_us = event.time_us;
                 }
-                Kind::HardState => self.mark = self.mark.max(record.index),
-                Kind::Restart => return Err("this is a record of a log".to_owned()),
+                RecordKind::HardState => self.mark = self.mark.max(record.index),
+                RecordKind::Restart => return Err("this is a record of a log".to_owned()),
             }
             Ok(())
         };

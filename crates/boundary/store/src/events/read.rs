@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Cursor, Event, FORMAT, MAX_EVENT_BYTES};
-use crate::segments::record::{Found, Head, Kind, stored_bytes};
+use crate::segments::record::{Found, Head, RecordKind, stored_bytes};
 use crate::segments::{self, Chunks, Header, Name};
 use crate::{Error, Result, directory};
 
@@ -35,14 +35,14 @@ impl Limit {
 #[derive(Debug)]
 pub struct Reader {
     directory: PathBuf,
-    open: Option<Open>,
+    open: Option<OpenSegment>,
     /// The highest mark that was read.
     marked: Option<u64>,
 }
 
 /// A segment being read.
 #[derive(Debug)]
-struct Open {
+struct OpenSegment {
     chunks: Chunks,
     /// All earlier events have been returned or were not requested.
     at: Cursor,
@@ -98,15 +98,15 @@ impl Reader {
                     continue;
                 }
                 Next::End => match self.go_on(open, events > 0)? {
-                    Step::On(next) => {
+                    NextStep::On(next) => {
                         open = next;
                         continue;
                     }
-                    Step::Waits(last) => {
+                    NextStep::Waits(last) => {
                         open = last;
                         break;
                     }
-                    Step::Ended(at) => return Ok(at),
+                    NextStep::Ended(at) => return Ok(at),
                 },
             };
             let (cursor, payload_bytes) = (event.cursor(), event.payload.len());
@@ -183,7 +183,7 @@ impl Reader {
     }
 
     /// Opens the segment that contains `from`, positioned near it.
-    fn seek(&self, from: Cursor) -> Result<Option<Open>> {
+    fn seek(&self, from: Cursor) -> Result<Option<OpenSegment>> {
         again(|| {
             let names = self.names()?;
             for (i, name) in names.iter().enumerate().rev() {
@@ -208,21 +208,21 @@ impl Reader {
     /// Continues where a segment has no more events: in the next segment, or in this one if it was
     /// written meanwhile. `shown` tells whether events were visited, so that an error can wait for
     /// the next call.
-    fn go_on(&self, open: Open, shown: bool) -> Result<Step> {
+    fn go_on(&self, open: OpenSegment, shown: bool) -> Result<NextStep> {
         let at = open.at;
         match self.step(open) {
             Ok(step) => Ok(step),
             // The next call finds the error again.
-            Err(_) if shown => Ok(Step::Ended(at)),
+            Err(_) if shown => Ok(NextStep::Ended(at)),
             Err(Error::Deleted { .. }) => {
                 let sought = self.seek(at)?;
-                Ok(sought.map_or(Step::Ended(at), Step::On))
+                Ok(sought.map_or(NextStep::Ended(at), NextStep::On))
             }
             Err(error) => Err(error),
         }
     }
 
-    fn step(&self, mut open: Open) -> Result<Step> {
+    fn step(&self, mut open: OpenSegment) -> Result<NextStep> {
         let at = open.at;
         let (sequence, offset) = (open.chunks.header().sequence, open.chunks.position().offset);
         let names = self.names()?;
@@ -231,7 +231,7 @@ impl Reader {
         let Some((skipped, next)) = next else {
             return match damage.or(open.damage()?) {
                 Some(error) => Err(error),
-                None => Ok(Step::Waits(open)),
+                None => Ok(NextStep::Waits(open)),
             };
         };
         let follows = next.previous.segment == sequence;
@@ -239,13 +239,13 @@ impl Reader {
         if !whole && open.end.is_none() {
             // Meanwhile the segment may have been written: read it again.
             open.end = Some(next.previous.offset);
-            return Ok(Step::On(open));
+            return Ok(NextStep::On(open));
         }
         let begin = Cursor::begin(&next);
         if begin <= at {
             // Whatever may be damaged before, no event is missing.
             let next = self.open_segment(&names, later + skipped)?;
-            return Ok(Step::On(Open { at, ..next }));
+            return Ok(NextStep::On(OpenSegment { at, ..next }));
         }
         let why = "there is no complete event, and there was one when the next segment was created";
         let damaged = || FORMAT.damaged(open.chunks.path(), offset, why);
@@ -257,7 +257,7 @@ impl Reader {
     }
 
     /// Opens one of the segments, positioned at its first event.
-    fn open_segment(&self, names: &[Name], i: usize) -> Result<Open> {
+    fn open_segment(&self, names: &[Name], i: usize) -> Result<OpenSegment> {
         let deleted = || Error::Deleted { path: self.directory.clone() };
         let name = names.get(i).ok_or_else(deleted)?;
         let chunks = Chunks::open(&FORMAT, &self.directory, *name)?;
@@ -265,7 +265,7 @@ impl Reader {
             Some(Ok(next)) if next.previous.segment == name.sequence => Some(next.previous.offset),
             _ => None,
         };
-        Ok(Open { at: Cursor::begin(chunks.header()), chunks, end })
+        Ok(OpenSegment { at: Cursor::begin(chunks.header()), chunks, end })
     }
 
     fn names(&self) -> Result<Vec<Name>> {
@@ -323,11 +323,11 @@ fn goes_on(damage: Error, begin: Cursor) -> Error {
 }
 
 /// The next step when a segment has no more events.
-enum Step {
+enum NextStep {
     /// More events, or a segment to read again.
-    On(Open),
+    On(OpenSegment),
     /// No more events yet.
-    Waits(Open),
+    Waits(OpenSegment),
     /// No more events in this call.
     Ended(Cursor),
 }
@@ -343,17 +343,19 @@ enum Next<'a> {
     End,
 }
 
-impl Open {
+impl OpenSegment {
     fn next(&mut self) -> Result<Next<'_>> {
         if self.end.is_some_and(|end| self.chunks.position().offset >= end) {
             return Ok(Next::End);
         }
         Ok(match self.chunks.next()? {
-            Found::Record(record) if record.kind == Kind::Entry => match Event::of(&record) {
+            Found::Record(record) if record.kind == RecordKind::Entry => match Event::of(&record) {
                 event if event.cursor() >= self.at => Next::Event(event),
                 _ => Next::Passed,
             },
-            Found::Record(record) if record.kind == Kind::HardState => Next::Mark(record.index),
+            Found::Record(record) if record.kind == RecordKind::HardState => {
+                Next::Mark(record.index)
+            }
             Found::Record(_) => Next::Passed,
             Found::Nothing | Found::Bad(_) => Next::End,
         })

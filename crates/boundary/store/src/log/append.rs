@@ -8,7 +8,7 @@ use super::recover::{self, Scan};
 use super::recovered::{Recovered, Repair};
 use super::segment::{FORMAT, SegmentInfo};
 use super::survivors::{self, Survivors};
-use crate::segments::record::{self, Kind, MAX_PAYLOAD_BYTES, Position, Record, RecordRef};
+use crate::segments::record::{self, MAX_PAYLOAD_BYTES, Position, Record, RecordKind, RecordRef};
 use crate::segments::{self, Active, Appender, Begin};
 use crate::{Error, Result};
 
@@ -158,9 +158,9 @@ impl Log {
     fn next_index(&self, record: &RecordRef<'_>) -> u64 {
         match (self.survivors.last_index(), record.kind) {
             (Some(last), _) => last.saturating_add(1),
-            (None, Kind::Entry) => record.index,
-            (None, Kind::Restart) => record.index.saturating_add(1),
-            (None, Kind::HardState) => {
+            (None, RecordKind::Entry) => record.index,
+            (None, RecordKind::Restart) => record.index.saturating_add(1),
+            (None, RecordKind::HardState) => {
                 self.segments.last().map_or(0, |segment| segment.first_index)
             }
         }
@@ -179,9 +179,9 @@ impl Log {
             }
             total = total.saturating_add(record::stored_bytes(record.payload.len()) as usize);
             match record.kind {
-                Kind::HardState => continue,
-                Kind::Restart => {}
-                Kind::Entry => survivors::check_next(last, record.index)
+                RecordKind::HardState => continue,
+                RecordKind::Restart => {}
+                RecordKind::Entry => survivors::check_next(last, record.index)
                     .map_err(|expected| Error::Gap { expected, found: record.index })?,
             }
             last = Some(record.index);
@@ -199,7 +199,7 @@ impl Log {
             None => Begin { first_index, first_sub: 0, note: 0 },
         };
         let hard_state = self.survivors.hard_state.as_ref().map(|state| RecordRef {
-            kind: Kind::HardState,
+            kind: RecordKind::HardState,
             term: 0,
             index: first_index,
             level: state.level,
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     fn entry(index: u64, payload: &[u8]) -> RecordRef<'_> {
-        RecordRef { kind: Kind::Entry, term: 1, index, level: 0, payload }
+        RecordRef { kind: RecordKind::Entry, term: 1, index, level: 0, payload }
     }
 
     /// Replaces the active segment's file by another one and returns the original.

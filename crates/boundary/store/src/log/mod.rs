@@ -85,7 +85,7 @@ pub use loss::{LOST, accept_loss};
 #[cfg(test)]
 pub(crate) use segment::FORMAT;
 
-pub use crate::segments::record::{Kind, MAX_PAYLOAD_BYTES, Position, Record, RecordRef};
+pub use crate::segments::record::{MAX_PAYLOAD_BYTES, Position, Record, RecordKind, RecordRef};
 pub use options::{MAX_BATCH_BYTES, Options};
 pub use recovered::{Recovered, Repair};
 pub use segment::SegmentInfo;

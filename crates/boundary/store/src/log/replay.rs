@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use super::segment::{FORMAT, SegmentInfo};
-use super::survivors::Run;
-use crate::segments::record::{Found, Kind, Record};
+use super::survivors::EntryRun;
+use crate::segments::record::{Found, Record, RecordKind};
 use crate::segments::{Chunks, Name};
 use crate::{Error, Result};
 
@@ -14,7 +14,7 @@ use crate::{Error, Result};
 pub(super) fn for_each<E: From<Error>>(
     directory: &Path,
     segments: &[SegmentInfo],
-    runs: &[Run],
+    runs: &[EntryRun],
     range: RangeInclusive<u64>,
     mut visit: impl FnMut(Record<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
@@ -43,7 +43,7 @@ pub(super) fn for_each<E: From<Error>>(
         while next < after && next <= *range.end() {
             let offset = chunks.position().offset;
             let (found, why) = match chunks.next()? {
-                Found::Record(record) if record.kind != Kind::Entry => continue,
+                Found::Record(record) if record.kind != RecordKind::Entry => continue,
                 Found::Record(record) if record.index == next => (Some(record), ""),
                 Found::Record(_) => (None, "a different entry is here now"),
                 Found::Nothing => (None, "there is no record here any more"),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::segments::record::{Kind, Record};
+use crate::segments::record::{Record, RecordKind};
 use crate::segments::{Begin, Format, Header};
 
 /// The format of the log's segments.
@@ -79,7 +79,7 @@ impl SegmentInfo {
     /// Processes the next record, which voids what was there from an index on.
     pub(super) fn note(&mut self, record: &Record<'_>, voided_from: Option<u64>) {
         let mut voided_from = voided_from;
-        if record.kind == Kind::Entry {
+        if record.kind == RecordKind::Entry {
             if self.last_index.is_none()
                 && voided_from.is_none()
                 && record.index != self.first_index

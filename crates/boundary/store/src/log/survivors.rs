@@ -2,7 +2,7 @@
 //! entries, so that a million entries need a few bytes.
 
 use crate::segments::SEGMENT_HEADER_BYTES;
-use crate::segments::record::{Kind, Position, Record};
+use crate::segments::record::{Position, Record, RecordKind};
 
 use super::segment::SegmentInfo;
 
@@ -17,7 +17,7 @@ pub struct HardState {
 
 /// Consecutive entries of one segment, with only hard states between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct EntryRun {
     /// The start of the run, or of a hard state before its first entry.
     pub(super) start: Position,
     pub(super) first_index: u64,
@@ -28,7 +28,7 @@ pub(super) struct Run {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Survivors {
     /// Ordered by index, which is also the order of positions.
-    pub(super) runs: Vec<Run>,
+    pub(super) runs: Vec<EntryRun>,
     /// The index and term of the last entry, or of the restart record if no entry followed it.
     pub(super) last: Option<(u64, u64)>,
     /// The index and term of the last restart record.
@@ -50,8 +50,8 @@ impl Survivors {
     /// error.
     pub(super) fn note(&mut self, record: &Record<'_>) -> Result<Option<u64>, u64> {
         match record.kind {
-            Kind::Entry => return self.note_entry(record),
-            Kind::HardState => {
+            RecordKind::Entry => return self.note_entry(record),
+            RecordKind::HardState => {
                 let state = self.hard_state.get_or_insert_with(|| HardState {
                     level: 0,
                     payload: Vec::with_capacity(record.payload.len()),
@@ -60,7 +60,7 @@ impl Survivors {
                 state.payload.clear();
                 state.payload.extend_from_slice(record.payload);
             }
-            Kind::Restart => {
+            RecordKind::Restart => {
                 self.runs.clear();
                 self.restart = Some((record.index, record.term));
                 self.last = self.restart;
@@ -76,7 +76,7 @@ impl Survivors {
         let Some(last) = segment.last_index else { return };
         let first_index = segment.first_index;
         let start = Position { segment: segment.sequence, offset: SEGMENT_HEADER_BYTES };
-        self.runs.push(Run { start, first_index, entries: last - first_index + 1 });
+        self.runs.push(EntryRun { start, first_index, entries: last - first_index + 1 });
         self.last = Some((last, 0));
     }
 
@@ -96,7 +96,7 @@ impl Survivors {
         if replaces {
             self.cut_from(record.index);
         }
-        self.runs.push(Run { start: record.position, first_index: record.index, entries: 1 });
+        self.runs.push(EntryRun { start: record.position, first_index: record.index, entries: 1 });
         Ok(replaces.then_some(record.index))
     }
 
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     /// Processes entries given as `index`, and checks the runs, given as `first+entries@offset`.
-    fn check(script: &[(Kind, u64)], runs: &[(u64, u64, u32)]) {
+    fn check(script: &[(RecordKind, u64)], runs: &[(u64, u64, u32)]) {
         let mut survivors = Survivors::default();
         for (&(kind, index), offset) in script.iter().zip(0..) {
             let position = Position { segment: 1, offset };
@@ -151,14 +151,14 @@ mod tests {
 
     #[test]
     fn consecutive_entries_are_one_run() {
-        use Kind::{Entry, HardState};
+        use RecordKind::{Entry, HardState};
         check(&[(Entry, 5), (HardState, 0), (Entry, 6), (Entry, 7)], &[(5, 3, 0)]);
     }
 
     #[test]
     fn an_earlier_index_replaces_the_suffix() {
         let entries = |indexes: &[u64]| -> Vec<_> {
-            indexes.iter().map(|index| (Kind::Entry, *index)).collect()
+            indexes.iter().map(|index| (RecordKind::Entry, *index)).collect()
         };
         check(&entries(&[1, 2, 3, 4, 3, 4]), &[(1, 2, 0), (3, 2, 4)]);
         check(&entries(&[1, 2, 3, 3, 2]), &[(1, 1, 0), (2, 1, 4)]);
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_restart_voids_what_was_before() {
-        use Kind::{Entry, Restart};
+        use RecordKind::{Entry, Restart};
         check(&[(Entry, 1), (Entry, 2), (Restart, 90)], &[]);
         check(&[(Entry, 1), (Restart, 90), (Entry, 91)], &[(91, 1, 2)]);
     }
@@ -179,7 +179,7 @@ mod tests {
     fn a_gap_is_refused() {
         let mut survivors = Survivors { last: Some((4, 1)), ..Survivors::default() };
         let position = Position::default();
-        let kind = Kind::Entry;
+        let kind = RecordKind::Entry;
         let record = Record { position, kind, term: 1, index: 6, level: 0, payload: &[] };
         assert_eq!(survivors.note(&record), Err(5));
         assert_eq!(survivors.last, Some((4, 1)));

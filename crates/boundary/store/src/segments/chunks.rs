@@ -128,7 +128,7 @@ impl Chunks {
             let mut from = 0;
             while from + record::HEADER_BYTES <= read && at < end {
                 if let Some(head) = record::intact_head(&self.buffer[from..read], self.seed, at)
-                    && head.kind == record::Kind::Entry
+                    && head.kind == record::RecordKind::Entry
                 {
                     return Ok(Some((at, head)));
                 }

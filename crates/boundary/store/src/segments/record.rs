@@ -16,7 +16,7 @@ pub(crate) const ALIGNMENT: usize = STEP as usize;
 
 /// The kinds of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum RecordKind {
     /// An entry of the replicated log.
     Entry,
     /// Raft's term, vote and commit index, as opaque bytes; the newest one counts. Its index and
@@ -27,7 +27,7 @@ pub enum Kind {
     Restart,
 }
 
-impl Kind {
+impl RecordKind {
     fn to_byte(self) -> u8 {
         match self {
             Self::Entry => 1,
@@ -59,7 +59,7 @@ pub struct Position {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordRef<'a> {
     /// The kind.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// An entry's raft term.
     pub term: u64,
     /// An entry's raft index: at most one above the last.
@@ -76,7 +76,7 @@ pub struct Record<'a> {
     /// Its position.
     pub position: Position,
     /// The kind.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// Raft's term.
     pub term: u64,
     /// Raft's index.
@@ -148,7 +148,7 @@ pub(crate) fn decode(segment: &[u8], seed: u32, position: Position) -> Found<'_>
 /// The fields of a complete record.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Head {
-    pub(crate) kind: Kind,
+    pub(crate) kind: RecordKind,
     pub(crate) term: u64,
     pub(crate) index: u64,
     pub(crate) level: u32,
@@ -227,7 +227,7 @@ pub(crate) fn intact_head(rest: &[u8], seed: u32, offset: u32) -> Option<Head> {
 fn head(header: &[u8; HEADER_BYTES]) -> Option<Head> {
     let (term, index) = (header.u64_at(8), header.u64_at(16));
     let (length, level) = (header.u32_at(36), header.u32_at(40));
-    Some(Head { kind: Kind::from_byte(header[44])?, term, index, level, length })
+    Some(Head { kind: RecordKind::from_byte(header[44])?, term, index, level, length })
 }
 
 /// The position up to which data was durable when this record was written, from an intact header at
@@ -240,7 +240,7 @@ pub(crate) fn testimony(rest: &[u8], seed: u32, offset: u32) -> Option<Position>
 fn intact_header(rest: &[u8], seed: u32, offset: u32) -> Option<&[u8; HEADER_BYTES]> {
     let header: &[u8; HEADER_BYTES] = rest.first_chunk()?;
     // Cheap tests first: this runs at every eighth byte of a torn tail.
-    if Kind::from_byte(header[44]).is_none() || header[45..] != [0; 3] {
+    if RecordKind::from_byte(header[44]).is_none() || header[45..] != [0; 3] {
         return None;
     }
     (header_checksum(seed, offset, header) == header.u32_at(0)).then_some(header)
@@ -270,7 +270,7 @@ mod tests {
 
     fn encoded(payload: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0; 64];
-        let record = RecordRef { kind: Kind::Entry, term: 7, index: 9, level: 2, payload };
+        let record = RecordRef { kind: RecordKind::Entry, term: 7, index: 9, level: 2, payload };
         let synced = Position { segment: 2, offset: 4096 };
         encode(&mut bytes, seed(1, 3), HERE, synced, &record);
         bytes

@@ -8,17 +8,17 @@ pub mod stream;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use store::log::{Kind, Log, Options, RecordRef, Recovered};
+use store::log::{Log, Options, RecordKind, RecordRef, Recovered};
 
 /// Small segments, so that a test sees many of them.
 pub const SMALL: Options = Options { segment_bytes: 4096, keep_bytes: 0 };
 
 pub fn entry(index: u64, term: u64, payload: &[u8]) -> RecordRef<'_> {
-    RecordRef { kind: Kind::Entry, term, index, level: 1, payload }
+    RecordRef { kind: RecordKind::Entry, term, index, level: 1, payload }
 }
 
 pub fn hard_state(payload: &[u8]) -> RecordRef<'_> {
-    RecordRef { kind: Kind::HardState, term: 0, index: 0, level: 3, payload }
+    RecordRef { kind: RecordKind::HardState, term: 0, index: 0, level: 3, payload }
 }
 
 /// Appends entries of 48 bytes of payload with the given indexes, as one batch, and syncs.

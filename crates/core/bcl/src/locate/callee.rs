@@ -2,7 +2,7 @@
 
 use rsjsonnet_lang::ast::{Arg, Expr, ExprKind, Field, FieldName, Member, ObjInside, Param};
 
-use crate::locate::{Answer, Want};
+use crate::locate::{SearchResult, Want};
 use crate::scope::{Bound, Scope, argument};
 
 use super::walk::Walk;
@@ -29,9 +29,9 @@ impl<'n> Walk<'_, 'n> {
         scope: &Scope<'n>,
         wants: &[Want<'_>],
         depth: u32,
-    ) -> Answer {
+    ) -> SearchResult {
         let Some(function) = self.function(callee, scope, depth) else {
-            return Answer::Unknown(None);
+            return SearchResult::Unknown(None);
         };
         let in_library = self.trees.own_range(function.body.span).is_none();
         if let [Want::Name("overrides"), Want::Name(_), below @ ..] = wants
@@ -51,16 +51,16 @@ impl<'n> Walk<'_, 'n> {
         scope: &Scope<'n>,
         below: &[Want<'_>],
         depth: u32,
-    ) -> Answer {
+    ) -> SearchResult {
         let around = self.trees.own_range(function.span);
         let Some(function) = self.function(function, scope, depth) else {
-            return Answer::Unknown(around);
+            return SearchResult::Unknown(around);
         };
         let names = function.params.iter().map(|param| param.name.value.value());
         let inner = function.scope.with_unknown(names);
         match self.find(function.body, &inner, below, depth) {
-            Answer::At(spot) => Answer::At(spot),
-            _ => Answer::Unknown(around),
+            SearchResult::At(spot) => SearchResult::At(spot),
+            _ => SearchResult::Unknown(around),
         }
     }
 

@@ -8,7 +8,7 @@ use rsjsonnet_lang::ast::{
 };
 use rsjsonnet_lang::span::SpanId;
 
-use crate::locate::{Answer, Spot, Trees, Want};
+use crate::locate::{SearchResult, Spot, Trees, Want};
 use crate::scope::{Bound, Scope};
 use crate::source::Range;
 
@@ -31,11 +31,11 @@ impl<'t, 'n> Walk<'t, 'n> {
         scope: &Scope<'n>,
         wants: &[Want<'_>],
         depth: u32,
-    ) -> Answer {
+    ) -> SearchResult {
         let around = || self.trees.own_range(expr.span);
         let (Some(depth), Some(steps)) = (depth.checked_sub(1), self.steps.get().checked_sub(1))
         else {
-            return Answer::Unknown(around());
+            return SearchResult::Unknown(around());
         };
         self.steps.set(steps);
         match &expr.kind {
@@ -48,8 +48,8 @@ impl<'t, 'n> Walk<'t, 'n> {
         }
         let Some((want, below)) = wants.split_first() else {
             return match around() {
-                Some(range) => Answer::At(Spot { name: range, whole: range, exact: true }),
-                None => Answer::Unknown(None),
+                Some(range) => SearchResult::At(Spot { name: range, whole: range, exact: true }),
+                None => SearchResult::Unknown(None),
             };
         };
         match (&expr.kind, want) {
@@ -58,23 +58,25 @@ impl<'t, 'n> Walk<'t, 'n> {
             }
             (ExprKind::ObjExt(base, inside, inside_span), Want::Name(name)) => {
                 match self.field(inside, *inside_span, scope, name, below, depth) {
-                    Answer::Absent => self.find(base, scope, wants, depth).or_around(around()),
-                    Answer::Before(count) => {
+                    SearchResult::Absent => {
+                        self.find(base, scope, wants, depth).or_around(around())
+                    }
+                    SearchResult::Before(count) => {
                         let wants = shortened(wants, count);
                         self.find(base, scope, &wants, depth).or_around(around())
                     }
                     answer => answer,
                 }
             }
-            (ExprKind::Binary(left, BinaryOp::Add, right), want) => {
-                self.sum(left, right, scope, (want, below), depth).or_around(around())
+            (ExprKind::Binary(left, BinaryOp::Add, right), _) => {
+                self.sum(left, right, scope, wants, depth).or_around(around())
             }
             (ExprKind::Array(elements), Want::Element(position, _)) => {
                 match elements.get(*position) {
                     Some(element) => self
                         .find(element, scope, below, depth)
                         .or_around(self.trees.own_range(element.span)),
-                    None => Answer::Absent,
+                    None => SearchResult::Absent,
                 }
             }
             (ExprKind::ArrayComp(body, spec), Want::Element(..)) => {
@@ -86,10 +88,10 @@ impl<'t, 'n> Walk<'t, 'n> {
             }
             (ExprKind::If(_, yes, no), _) => {
                 let yes = self.find(yes, scope, wants, depth);
-                let no = no.map_or(Answer::Absent, |no| self.find(no, scope, wants, depth));
+                let no = no.map_or(SearchResult::Absent, |no| self.find(no, scope, wants, depth));
                 match (yes, no) {
-                    (Answer::Absent, answer) | (answer, Answer::Absent) => answer,
-                    _ => Answer::Unknown(around()),
+                    (SearchResult::Absent, answer) | (answer, SearchResult::Absent) => answer,
+                    _ => SearchResult::Unknown(around()),
                 }
             }
             (ExprKind::Ident(ident), _) => match scope.find(ident.value.value()) {
@@ -97,7 +99,7 @@ impl<'t, 'n> Walk<'t, 'n> {
                     self.find(value, &scope, wants, depth)
                 }
                 Some((Bound::Argument(value, scope), _)) => self.find(value, &scope, wants, depth),
-                _ => Answer::Unknown(around()),
+                _ => SearchResult::Unknown(around()),
             },
             (ExprKind::Field(object, name), _) => {
                 let mut longer = vec![Want::Name(name.value.value())];
@@ -106,7 +108,7 @@ impl<'t, 'n> Walk<'t, 'n> {
             }
             (ExprKind::Import(path), _) => match self.imported(expr, path) {
                 Some(root) => self.find(root, &Scope::default(), wants, depth),
-                None => Answer::Unknown(around()),
+                None => SearchResult::Unknown(around()),
             },
             (ExprKind::Call(callee, args, _), _) => {
                 self.call(callee, args, scope, wants, depth).or_around(around())
@@ -122,8 +124,8 @@ impl<'t, 'n> Walk<'t, 'n> {
                 | ExprKind::Object(_)
                 | ExprKind::Array(_),
                 _,
-            ) => Answer::Absent,
-            _ => Answer::Unknown(around()),
+            ) => SearchResult::Absent,
+            _ => SearchResult::Unknown(around()),
         }
     }
 
@@ -136,9 +138,9 @@ impl<'t, 'n> Walk<'t, 'n> {
         name: &str,
         below: &[Want<'_>],
         depth: u32,
-    ) -> Answer {
+    ) -> SearchResult {
         let ObjInside::Members(members) = inside else {
-            return Answer::Unknown(self.trees.own_range(span));
+            return SearchResult::Unknown(self.trees.own_range(span));
         };
         let mut computed = false;
         for member in *members {
@@ -163,30 +165,30 @@ impl<'t, 'n> Walk<'t, 'n> {
             let inner = scope.with_members(members);
             let spot = self.spot(name_span, value.span);
             let found = match below.is_empty() {
-                true => Answer::Absent,
+                true => SearchResult::Absent,
                 false => self.element_of(value, &inner, below, *plus, depth),
             };
             return match (found, spot) {
-                (Answer::At(found), _) => Answer::At(found),
-                (Answer::Absent, Some(spot)) if below.is_empty() => Answer::At(spot),
+                (SearchResult::At(found), _) => SearchResult::At(found),
+                (SearchResult::Absent, Some(spot)) if below.is_empty() => SearchResult::At(spot),
                 // In the library, a field whose value is an argument was written by the caller.
-                (Answer::Absent, None) if below.is_empty() => {
+                (SearchResult::Absent, None) if below.is_empty() => {
                     self.argument_of(value, &inner, depth)
                 }
-                (Answer::Absent, _) if *plus => Answer::Absent,
-                (Answer::Unknown(range), spot) => {
-                    Answer::Unknown(range.or(spot.map(|spot| spot.whole)))
+                (SearchResult::Absent, _) if *plus => SearchResult::Absent,
+                (SearchResult::Unknown(range), spot) => {
+                    SearchResult::Unknown(range.or(spot.map(|spot| spot.whole)))
                 }
-                (Answer::Before(count), _) if matches!(below, [Want::Element(..), ..]) => {
-                    Answer::Before(count)
+                (SearchResult::Before(count), _) if matches!(below, [Want::Element(..), ..]) => {
+                    SearchResult::Before(count)
                 }
-                (_, Some(spot)) => Answer::At(Spot { exact: false, ..spot }),
-                (_, None) => Answer::Unknown(None),
+                (_, Some(spot)) => SearchResult::At(Spot { exact: false, ..spot }),
+                (_, None) => SearchResult::Unknown(None),
             };
         }
         match computed {
-            true => Answer::Unknown(self.trees.own_range(span)),
-            false => Answer::Absent,
+            true => SearchResult::Unknown(self.trees.own_range(span)),
+            false => SearchResult::Absent,
         }
     }
 
@@ -198,7 +200,7 @@ impl<'t, 'n> Walk<'t, 'n> {
         below: &[Want<'_>],
         plus: bool,
         depth: u32,
-    ) -> Answer {
+    ) -> SearchResult {
         let Some((Want::Element(position, of), rest)) = below.split_first().filter(|_| plus) else {
             return self.find(value, scope, below, depth);
         };
@@ -209,9 +211,9 @@ impl<'t, 'n> Walk<'t, 'n> {
                     wants.extend_from_slice(rest);
                     self.find(value, scope, &wants, depth)
                 }
-                None => Answer::Before(of - length),
+                None => SearchResult::Before(of - length),
             },
-            _ => Answer::Unknown(None),
+            _ => SearchResult::Unknown(None),
         }
     }
 
@@ -221,9 +223,10 @@ impl<'t, 'n> Walk<'t, 'n> {
         left: &'n Expr<'n, 'n>,
         right: &'n Expr<'n, 'n>,
         scope: &Scope<'n>,
-        (want, below): (&Want<'_>, &[Want<'_>]),
+        wants: &[Want<'_>],
         depth: u32,
-    ) -> Answer {
+    ) -> SearchResult {
+        let Some((want, below)) = wants.split_first() else { return SearchResult::Unknown(None) };
         let with = |want: Want<'_>, side| {
             let mut wants = vec![want];
             wants.extend(below.iter().cloned());
@@ -231,8 +234,8 @@ impl<'t, 'n> Walk<'t, 'n> {
         };
         match want {
             Want::Name(name) => match with(Want::Name(name), right) {
-                Answer::Absent => with(Want::Name(name), left),
-                Answer::Before(count) => {
+                SearchResult::Absent => with(Want::Name(name), left),
+                SearchResult::Before(count) => {
                     let mut wants = vec![Want::Name(name)];
                     wants.extend_from_slice(below);
                     self.find(left, scope, &shortened(&wants, count), depth)
@@ -250,7 +253,7 @@ impl<'t, 'n> Walk<'t, 'n> {
                         let of = of.and_then(|of| of.checked_sub(has));
                         with(Want::Element(position - has, of), right)
                     }
-                    None => Answer::Unknown(None),
+                    None => SearchResult::Unknown(None),
                 }
             }
         }
@@ -290,19 +293,19 @@ impl<'t, 'n> Walk<'t, 'n> {
     }
 
     /// The caller's expression that an argument in the library stands for.
-    fn argument_of(&self, expr: &'n Expr<'n, 'n>, scope: &Scope<'n>, depth: u32) -> Answer {
+    fn argument_of(&self, expr: &'n Expr<'n, 'n>, scope: &Scope<'n>, depth: u32) -> SearchResult {
         let (ExprKind::Ident(ident), Some(depth)) = (&expr.kind, depth.checked_sub(1)) else {
-            return Answer::Unknown(None);
+            return SearchResult::Unknown(None);
         };
         match scope.find(ident.value.value()) {
             // The argument is itself one of the caller's own arguments.
             Some((Bound::Argument(value, scope), _)) => {
                 match self.argument_of(value, &scope, depth) {
-                    Answer::At(spot) => Answer::At(spot),
+                    SearchResult::At(spot) => SearchResult::At(spot),
                     _ => self.find(value, &scope, &[], depth),
                 }
             }
-            _ => Answer::Unknown(None),
+            _ => SearchResult::Unknown(None),
         }
     }
 

@@ -58,7 +58,7 @@ fn kept_for(settings: &Settings, cell: &Cell, job: &Job) -> Span {
 
 /// Dead jobs that have been kept long enough, or are too many.
 fn forgettable(settings: &Settings, now: Time, cell: &Cell) -> Vec<CollectionId> {
-    let mut kept = Kept::default();
+    let mut kept = RetainedJobs::default();
     let mut dead: Vec<(Time, &Job)> = cell
         .jobs()
         .filter_map(|job| match job.state {
@@ -89,7 +89,7 @@ fn forgettable(settings: &Settings, now: Time, cell: &Cell) -> Vec<CollectionId>
 
 /// The dead jobs that are kept, by owner.
 #[derive(Default)]
-struct Kept<'a> {
+struct RetainedJobs<'a> {
     jobs: usize,
     tasks: u64,
     /// Those of each user, oldest first.
@@ -103,7 +103,7 @@ struct Amount {
     oldest_first: VecDeque<(CollectionId, u64)>,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> RetainedJobs<'a> {
     fn add(&mut self, job: &'a Job) {
         let tasks = job.rows().into();
         (self.jobs, self.tasks) = (self.jobs + 1, self.tasks.saturating_add(tasks));

@@ -69,7 +69,7 @@ impl Controller for Drains {
                 continue;
             }
             let is_told = self.over.contains(&machine.id);
-            let found = step(&mut rooms, (machine, is_told), drain, &mut blocked);
+            let found = step(&mut rooms, machine, is_told, drain, &mut blocked);
             self.next = earliest(self.next, found.1);
             if let Some(op) = found.0 {
                 self.machines.insert(machine.id, *now);
@@ -153,7 +153,8 @@ impl Rooms<'_> {
 /// budget is added to `blocked`.
 fn step(
     rooms: &mut Rooms<'_>,
-    (machine, is_told): (&Machine, bool),
+    machine: &Machine,
+    is_told: bool,
     drain: &Drain,
     blocked: &mut Vec<BudgetExhausted>,
 ) -> (Option<Op>, Option<Time>) {

@@ -117,7 +117,7 @@ pub(crate) fn next_steps(cell: &Cell, job: &Job, update: &Update, now: Time) -> 
         return next;
     }
     let changing = update.changing.len() - passed;
-    change(cell, job, update, (undoing, changing), now, &mut next);
+    change(job, update, Rollout { cell, undoing, changing }, now, &mut next);
     let left = changing > 0 || (0..job.spec.tasks).any(|index| job.is_to_change(TaskIndex(index)));
     if !left {
         next.steps.push(UpdateStep::Finish);
@@ -166,15 +166,19 @@ fn gate(job: &Job, update: &Update, undoing: bool, now: Time, next: &mut Next) -
     passed
 }
 
-/// The tasks that can be changed now: `changing` others are not through yet.
-fn change(
-    cell: &Cell,
-    job: &Job,
-    update: &Update,
-    (undoing, changing): (bool, usize),
-    now: Time,
-    next: &mut Next,
-) {
+/// How far an update is.
+#[derive(Clone, Copy)]
+struct Rollout<'a> {
+    cell: &'a Cell,
+    /// Whether it goes back to the description before.
+    undoing: bool,
+    /// The number of tasks that are changed and not through yet.
+    changing: usize,
+}
+
+/// The tasks that can be changed now, beside those that are being changed.
+fn change(job: &Job, update: &Update, rollout: Rollout<'_>, now: Time, next: &mut Next) {
+    let Rollout { cell, undoing, changing } = rollout;
     let policy = &update.policy;
     let Some(target) = job.description(update.target()) else { return };
     let usual = job.spec.down_max().clamp(1, job.spec.tasks.max(1));

@@ -167,7 +167,7 @@ pub fn draw(cell: &CellSnapshot, shape: Shape, seed: u64) -> Workload {
     for job in &cell.jobs {
         let of_job = random.number();
         for task in &job.tasks {
-            let one = Asked { limit: limit(task.request), priority: job.priority, of_job };
+            let one = TaskRequest { limit: limit(task.request), priority: job.priority, of_job };
             match job.priority.is_prod() {
                 true => asked.push(one),
                 false => queue.push(one.subject(shape, &mut random)),
@@ -181,7 +181,7 @@ pub fn draw(cell: &CellSnapshot, shape: Shape, seed: u64) -> Workload {
 }
 
 /// What a task asks for.
-struct Asked {
+struct TaskRequest {
     limit: Resources,
     priority: Priority,
     of_job: u64,
@@ -198,7 +198,7 @@ fn limit(request: Resources) -> Resources {
 
 /// As many tasks as the limits of production may sum to.
 fn production(
-    asked: &[Asked],
+    asked: &[TaskRequest],
     shape: Shape,
     capacity: Resources,
     random: &mut Random,
@@ -224,7 +224,7 @@ fn production(
     }
 }
 
-impl Asked {
+impl TaskRequest {
     fn subject(&self, shape: Shape, random: &mut Random) -> Subject {
         let prod = self.priority.is_prod();
         let stays = quantile(RUN_LENGTH, random.below(1_000_000));

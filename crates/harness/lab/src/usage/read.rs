@@ -157,7 +157,7 @@ pub enum Problem {
 }
 
 /// A task, while its lines are read.
-struct Known {
+struct PartialTask {
     priority: Priority,
     started: Option<u64>,
     limit: Resources,
@@ -165,7 +165,7 @@ struct Known {
 }
 
 /// One line.
-struct Line<'a> {
+struct UsageLine<'a> {
     task: &'a str,
     priority: Priority,
     started: Option<u64>,
@@ -188,7 +188,7 @@ pub fn read(mut from: impl BufRead) -> Result<Table, ReadError> {
         None => None,
     };
     let shares = header.ok_or(error(1, Problem::NoHeader))? == 1;
-    let mut tasks: BTreeMap<String, Known> = BTreeMap::new();
+    let mut tasks: BTreeMap<String, PartialTask> = BTreeMap::new();
     let (mut line, mut first, mut last) = (1, u64::MAX, 0);
     loop {
         line += 1;
@@ -209,9 +209,9 @@ pub fn read(mut from: impl BufRead) -> Result<Table, ReadError> {
                 return Err(wrong(Problem::TooMuch(format!("{} tasks", limits::TASKS_MAX))));
             }
             None => {
-                let Line { priority, started, limit, start, end, window, .. } = parsed;
+                let UsageLine { priority, started, limit, start, end, window, .. } = parsed;
                 let windows = vec![(start, end, window)];
-                let known = Known { priority, started, limit, windows };
+                let known = PartialTask { priority, started, limit, windows };
                 tasks.insert(parsed.task.to_owned(), known);
             }
         }
@@ -223,8 +223,8 @@ pub fn read(mut from: impl BufRead) -> Result<Table, ReadError> {
 }
 
 /// The table of these tasks; `first` is the beginning of its first window.
-fn table(mut tasks: Vec<Known>, first: u64, windows: u64, length: Span) -> Table {
-    tasks.sort_by_key(Known::begins);
+fn table(mut tasks: Vec<PartialTask>, first: u64, windows: u64, length: Span) -> Table {
+    tasks.sort_by_key(PartialTask::begins);
     let mut workload = Workload::default();
     for known in tasks {
         let begins = known.begins();
@@ -254,12 +254,12 @@ fn table(mut tasks: Vec<Known>, first: u64, windows: u64, length: Span) -> Table
     Table { workload, windows, length }
 }
 
-impl Known {
+impl PartialTask {
     fn begins(&self) -> u64 {
         self.windows.first().map_or(0, |(start, ..)| *start)
     }
 
-    fn add(&mut self, line: &Line<'_>) -> Result<(), Problem> {
+    fn add(&mut self, line: &UsageLine<'_>) -> Result<(), Problem> {
         let same = (self.priority, self.started, self.limit);
         if same != (line.priority, line.started, line.limit) {
             return Err(Problem::Changed);
@@ -289,7 +289,7 @@ fn next<'a>(from: &mut impl BufRead, buffer: &'a mut Vec<u8>) -> Result<Option<&
     }
 }
 
-fn parse(text: &str, shares: bool) -> Result<Line<'_>, Problem> {
+fn parse(text: &str, shares: bool) -> Result<UsageLine<'_>, Problem> {
     let columns = text.split(',').count();
     let mut fields = text.split(',');
     let mut field = || fields.next().ok_or(Problem::Columns(columns));
@@ -345,7 +345,7 @@ fn parse(text: &str, shares: bool) -> Result<Line<'_>, Problem> {
     let ram = load("RAM", average, maximum)?;
     let limit =
         Resources { cpu: MilliCores(limit_cpu), ram: Bytes(limit_ram), ..Resources::default() };
-    Ok(Line { task, priority, started, start, end, limit, window: Window { cpu, ram } })
+    Ok(UsageLine { task, priority, started, start, end, limit, window: Window { cpu, ram } })
 }
 
 #[derive(Clone, Copy)]

@@ -4,7 +4,7 @@
 use borglet::{DesiredAlloc, Input, KeptData, RecoveredAlloc};
 use model::{End, InstanceId, Resources, RestoreEpoch, Span, Time};
 
-use super::{Consequence, Machine, Passed, Step};
+use super::{Consequence, Machine, Passed, TaskStep};
 
 /// How long making an alloc takes.
 const MAKING: Span = Span::from_millis(2);
@@ -41,7 +41,7 @@ impl Machine {
             true => Err("no space left on device".to_owned()),
             false => Ok(()),
         };
-        Consequence::After(MAKING, desired.instance, Step::Made(desired, made))
+        Consequence::After(MAKING, desired.instance, TaskStep::Made(desired, made))
     }
 
     /// Sets the limit of an alloc; memory in use is not released at once.
@@ -68,30 +68,30 @@ impl Machine {
             consequences.extend(kept.is_some().then_some(Consequence::Left(id)));
             self.keep(kept.filter(|_| save));
         }
-        let step = if self.random.chance(100) { Step::Stays } else { Step::Removed };
+        let step = if self.random.chance(100) { TaskStep::Stays } else { TaskStep::Removed };
         consequences.push(Consequence::After(REMOVING, id, step));
     }
 
     /// An alloc's event takes effect; returns the input for its Borglet.
-    pub(crate) fn pass_alloc(&mut self, id: InstanceId, step: Step) -> Option<Passed> {
+    pub(crate) fn pass_alloc(&mut self, id: InstanceId, step: TaskStep) -> Option<Passed> {
         let told = |input| Some(Passed { input, then: None, ended: None });
         match step {
-            Step::Made(desired, Ok(())) => {
+            TaskStep::Made(desired, Ok(())) => {
                 let (limit, epoch) = (desired.limit, self.obeyed.restore_epoch);
                 let alloc = Alloc { desired, limit, made: true, has_files: true, epoch };
                 self.allocs.insert(id, alloc);
                 told(Input::AllocMade(id, Ok(())))
             }
-            Step::Made(_, Err(reason)) => {
+            TaskStep::Made(_, Err(reason)) => {
                 self.allocs.remove(&id);
                 let ended = Some(End::NotStarted { reason: reason.clone() });
                 Some(Passed { input: Input::AllocMade(id, Err(reason)), then: None, ended })
             }
-            Step::Removed => {
+            TaskStep::Removed => {
                 self.allocs.remove(&id);
                 told(Input::AllocRemoved(id))
             }
-            Step::Stays => told(Input::AllocStays(id)),
+            TaskStep::Stays => told(Input::AllocStays(id)),
             _ => None,
         }
     }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     /// A machine with a Borglet, and its pending events.
-    struct Stage(Machine, Vec<(InstanceId, Step)>);
+    struct Stage(Machine, Vec<(InstanceId, TaskStep)>);
 
     impl Stage {
         fn new() -> Self {

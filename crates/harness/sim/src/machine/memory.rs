@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use borglet::{MemoryReport, Order, Rule, memory_reserve};
 use model::{Bytes, InstanceId, Priority, Span, Time};
 
-use super::{Machine, Phase};
+use super::{Machine, ProcessPhase};
 
 /// How often memory is read while a part of it is taken.
 pub(crate) const READ_EVERY: Span = Span::from_millis(250);
@@ -79,9 +79,9 @@ impl Machine {
         let mut sum: u64 = 0;
         for (instance, process) in &self.processes {
             let stays = match process.phase {
-                Phase::Starting => false,
-                Phase::Running(_) => !process.ending,
-                Phase::Ended(_) => continue,
+                ProcessPhase::Starting => false,
+                ProcessPhase::Running(_) => !process.ending,
+                ProcessPhase::Ended(_) => continue,
             };
             let desired = &process.launch.desired;
             let limit = desired.spec.limit;

@@ -5,7 +5,7 @@
 use borglet::{Effect, Input, KeptData, RecoveredAttempt, RecoveredData, SAVERS_MAX, SaverLaunch};
 use model::{Bytes, InstanceId, SaverOutcome, Span, Time};
 
-use super::{Consequence, Machine, Passed, Phase, Step};
+use super::{Consequence, Machine, Passed, ProcessPhase, TaskStep};
 use crate::program;
 
 /// From SIGKILL to the end of a saver.
@@ -51,7 +51,7 @@ impl Machine {
     /// A Borglet finds that a task has ended: the task's files are kept for its saver, or deleted.
     fn leave(&mut self, now: Time, id: InstanceId) {
         let Some(process) = self.processes.get_mut(&id) else { return };
-        let Phase::Ended(end) = &process.phase else { return };
+        let ProcessPhase::Ended(end) = &process.phase else { return };
         if std::mem::take(&mut process.has_files) {
             let alloc = process.launch.desired.alloc.and_then(|alloc| self.allocs.get(&alloc));
             let alloc = alloc.map(|alloc| alloc.desired.as_ref());
@@ -117,7 +117,7 @@ impl Machine {
             }
             Effect::MeasureData(id) => {
                 let bytes = Bytes(1 << self.random.within(10..30));
-                Ok(Some(Consequence::After(MEASURING, id, Step::Measured(bytes))))
+                Ok(Some(Consequence::After(MEASURING, id, TaskStep::Measured(bytes))))
             }
             _ => Ok(None),
         };
@@ -151,7 +151,7 @@ impl Machine {
         data.kept = kept;
         data.attempt = RecoveredAttempt::Running { uid };
         data.process = Some(SaverProcess { attempt, uid });
-        Ok(takes.map(|takes| Consequence::After(takes, id, Step::SaverEnds(attempt, ended))))
+        Ok(takes.map(|takes| Consequence::After(takes, id, TaskStep::SaverEnds(attempt, ended))))
     }
 
     /// The task that runs with a user id.
@@ -163,7 +163,7 @@ impl Machine {
     /// Occasionally something hangs in the kernel.
     fn kill_saver(&mut self, id: InstanceId) -> Option<Consequence> {
         let process = self.data.get(&id)?.process?;
-        let killed = Step::SaverEnds(process.attempt, Err("signal 9".to_owned()));
+        let killed = TaskStep::SaverEnds(process.attempt, Err("signal 9".to_owned()));
         (!self.random.chance(100)).then_some(Consequence::After(KILLING, id, killed))
     }
 
@@ -195,15 +195,15 @@ impl Machine {
     }
 
     /// An event of kept data takes effect; returns the input for the Borglet.
-    pub(super) fn pass_data(&mut self, id: InstanceId, step: Step) -> Option<Passed> {
+    pub(super) fn pass_data(&mut self, id: InstanceId, step: TaskStep) -> Option<Passed> {
         let data = self.data.get_mut(&id)?;
         let input = match step {
-            Step::SaverEnds(attempt, ended) => {
+            TaskStep::SaverEnds(attempt, ended) => {
                 data.process.take_if(|process| process.attempt == attempt)?;
                 data.attempt = RecoveredAttempt::Ended(ended.clone());
                 Input::SaverEnded(id, ended)
             }
-            Step::Measured(bytes) => Input::DataMeasured(id, bytes),
+            TaskStep::Measured(bytes) => Input::DataMeasured(id, bytes),
             _ => return None,
         };
         Some(Passed { input, then: None, ended: None })

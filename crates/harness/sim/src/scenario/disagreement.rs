@@ -57,7 +57,7 @@ fn meanwhile<C: Codec>(stage: &mut Stage<C>, names: &mut usize) {
     let end = stage.world.age() + MINUTE;
     while stage.world.age() < end && stage.world.violation().is_none() {
         *names += 1;
-        stage.submit(&format!("j{names}"), 110, (6, 1), "for=20 heeds=100");
+        stage.submit(&format!("j{names}"), 110, 6, 1, "for=20 heeds=100");
         if *names > 4 && names.is_multiple_of(3) {
             stage.ask(&format!("kill ana/j{}", *names - 4));
         }
@@ -81,7 +81,7 @@ impl<C: Codec> Stage<C> {
             20,
         );
         let refused = self.world.counts().refused;
-        self.submit("after", 100, (12, 1), "for=1");
+        self.submit("after", 100, 12, 1, "for=1");
         self.passes(Span::from_secs(10));
         let refused = self.world.counts().refused - refused;
         self.figure("rejected assignments once they agree", refused, 0);

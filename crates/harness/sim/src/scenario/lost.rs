@@ -32,7 +32,7 @@ pub(super) fn flapping<C: Codec>(parameters: Parameters<C>) -> Stage<C> {
     let pinned = "cpu=1000 ram=4096 failures=10 cmd=run on=special=yes";
     stage.ask(&format!("submit ana/pinned 2 priority=200 {pinned}"));
     stage.wait_until("seconds until the pinned tasks run", 30, |cell| running(cell, "pinned") == 2);
-    stage.submit("service", 200, (20, 2), "");
+    stage.submit("service", 200, 20, 2, "");
     stage.wait_until("seconds until the service runs", 30, |cell| running(cell, "service") == 20);
     let (begin, from) = (stage.world.now(), stage.world.age());
     let first = REMOVALS.first().copied().unwrap_or(0);
@@ -44,7 +44,7 @@ pub(super) fn flapping<C: Codec>(parameters: Parameters<C>) -> Stage<C> {
         stage.world.power_off(0);
         let next = REMOVALS.get(number + 1).map_or(removal + 8_000, |next| *next);
         // Ensures that there is always something to be placed.
-        stage.submit(&format!("batch{number}"), 100, (2, 1), "for=10");
+        stage.submit(&format!("batch{number}"), 100, 2, 1, "for=10");
         stage.world.run_to(moment(removal.midpoint(next)));
         stage.world.boot(0);
     }
@@ -204,7 +204,7 @@ impl<C: Codec> Stage<C> {
         self.wait_until("seconds until the other machines are drained", 10, |cell| {
             drained(cell) == most
         });
-        self.submit("service", 200, (tasks, 1), "");
+        self.submit("service", 200, tasks, 1, "");
         self.wait_until("seconds until the service runs", 30, |cell| {
             running(cell, "service") == tasks as usize
         });

@@ -30,12 +30,12 @@ const MACHINES: usize = 8;
 
 pub(super) fn victims<C: Codec>(parameters: Parameters<C>) -> Stage<C> {
     let mut stage = Stage::new(parameters, WorldSetup::of(MACHINES));
-    stage.submit("low", 100, (32, 2), "heeds=3000");
+    stage.submit("low", 100, 32, 2, "heeds=3000");
     stage.wait_until("seconds until the cell is full", 30, |cell| running(cell, "low") == 32);
     let begin = stage.world.now();
     // Half of the cell, which is full of tasks half as large: wherever they go, sixteen have to
     // leave.
-    stage.submit("high", 200, (8, 4), "");
+    stage.submit("high", 200, 8, 4, "");
     stage.wait_until("seconds until sixteen have notice", 5, |cell| noticed(cell).len() == 16);
     let victims = stage.world.cell().map(noticed).unwrap_or_default();
     let Some((_, dies)) = victims.first().copied() else { return stage };
@@ -138,7 +138,7 @@ pub(super) fn endless<C: Codec>(parameters: Parameters<C>) -> Stage<C> {
     for (turn, priority) in PRIORITIES.into_iter().enumerate() {
         let from = stage.world.now();
         stage.world.freeze_scheduler(turn % 2 == 1);
-        stage.submit(&format!("p{priority}"), priority, (4, SLOTS), "heeds=200");
+        stage.submit(&format!("p{priority}"), priority, 4, SLOTS, "heeds=200");
         stage.passes(Span::from_secs(20));
         found[turn % 2] += stage.task_events(from, |_, kind| preempted(kind));
     }

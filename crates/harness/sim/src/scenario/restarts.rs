@@ -47,7 +47,7 @@ pub(super) fn herd<C: Codec>(parameters: Parameters<C>) -> Stage<C> {
     let mut stage = Stage::new(parameters, setup);
     let begin = stage.world.now();
     for job in 0..10 {
-        stage.submit(&format!("web{job}"), 200, (30, 1), "");
+        stage.submit(&format!("web{job}"), 200, 30, 1, "");
     }
     let from = stage.world.age();
     stage.passes(Span::from_secs(60));
@@ -81,14 +81,14 @@ is affected, and no machine is marked down; the cell settles within seconds afte
 
 pub(super) fn master<C: Codec>(parameters: Parameters<C>) -> Stage<C> {
     let mut stage = Stage::new(parameters, WorldSetup::of(12));
-    stage.submit("service", 200, (40, 2), "");
-    stage.submit("batch", 100, (8, 2), "for=40");
+    stage.submit("service", 200, 40, 2, "");
+    stage.submit("batch", 100, 8, 2, "for=40");
     stage.wait_until("seconds until the service runs", 30, |cell| running(cell, "service") == 40);
     let begin = stage.world.now();
     for round in 0..40_u64 {
         let how = if round.is_multiple_of(2) { Crash::Killed } else { Crash::PowerLost };
         stage.world.crash_master(0, how, Span::from_millis(200));
-        stage.submit(&format!("new{round}"), 100, (1, 1), "for=5");
+        stage.submit(&format!("new{round}"), 100, 1, 1, "for=5");
         // From 1 ms to 4 s, each twice as long as the one before, and then from the start.
         let lives = Span::from_millis(1 << (round % 13));
         stage.passes(Span::from_millis(200) + lives);

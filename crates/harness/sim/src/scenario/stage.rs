@@ -156,7 +156,8 @@ impl<C: Codec> Stage<C> {
         &mut self,
         name: &str,
         priority: u16,
-        (tasks, slots): (u32, u64),
+        tasks: u32,
+        slots: u64,
         words: &str,
     ) {
         let (cpu, ram) = (slots * 1_000, slots * 4_096);

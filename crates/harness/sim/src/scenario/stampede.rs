@@ -22,8 +22,8 @@ const OPERATIONS_MAX: u64 = 2 * MACHINES as u64;
 
 pub(super) fn play<C: Codec>(parameters: Parameters<C>) -> Stage<C> {
     let mut stage = Stage::new(parameters, WorldSetup::of(MACHINES));
-    stage.submit("service", 200, (1_000, 2), "");
-    stage.submit("batch", 100, (1_000, 3), "for=400");
+    stage.submit("service", 200, 1_000, 2, "");
+    stage.submit("batch", 100, 1_000, 3, "for=400");
     stage.wait_until("seconds until everything runs", 30, |cell| {
         running(cell, "service") + running(cell, "batch") >= 1_990
     });

@@ -19,7 +19,7 @@ const QUEUE_MAX: usize = 100_000;
 
 /// A request in flight.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ClientRequest {
     /// The receiving replica.
     pub(crate) host: usize,
     pub(crate) client: usize,
@@ -42,11 +42,11 @@ pub(crate) struct Told {
 /// The clients, one per user.
 #[derive(Debug)]
 pub(crate) struct Clients {
-    all: Vec<Client>,
+    all: Vec<SimulatedClient>,
 }
 
 #[derive(Debug)]
-struct Client {
+struct SimulatedClient {
     user: UserName,
     session: Option<SessionId>,
     sequence: u64,
@@ -64,7 +64,7 @@ struct Client {
 
 impl Clients {
     pub(crate) fn new(users: Vec<UserName>) -> Self {
-        let client = |user| Client {
+        let client = |user| SimulatedClient {
             user,
             session: None,
             sequence: 1,
@@ -158,12 +158,12 @@ impl<C: Codec> World<C> {
         };
         client.asking = true;
         let host = client.host;
-        self.send_request(Asked { host, client: number, attempt, again: None, what });
+        self.send_request(ClientRequest { host, client: number, attempt, again: None, what });
         let given_up = Event::GivesUp { client: number, attempt };
         self.agenda.at(self.now + PATIENCE, given_up);
     }
 
-    fn send_request(&mut self, asked: Asked) {
+    fn send_request(&mut self, asked: ClientRequest) {
         if let Fate::Arrives(delay, again) =
             self.network.send(Node::Clients, Node::Master(asked.host))
         {
@@ -242,8 +242,8 @@ impl<C: Codec> World<C> {
         client.sequence += 1;
         if let Ok(reply) = &answer {
             self.invariants.promises.made(index, &client.user, &mutation, reply);
-            let when = (client.since, self.now);
-            if let Err(wrong) = self.invariants.locks.answered(when, &mutation, reply) {
+            let (since, locks) = (client.since, &mut self.invariants.locks);
+            if let Err(wrong) = locks.answered(since, self.now, &mutation, reply) {
                 self.invariants.violated(wrong);
             }
         }
@@ -258,7 +258,7 @@ impl<C: Codec> World<C> {
         let client = &self.clients.all[number];
         if let Some((id, mutation, _)) = client.answered.clone() {
             let (host, again, what) = (client.host, Some(id), Some((id, mutation)));
-            self.send_request(Asked { host, client: number, attempt: 0, again, what });
+            self.send_request(ClientRequest { host, client: number, attempt: 0, again, what });
         }
     }
 

@@ -8,7 +8,7 @@ use model::{End, InstanceId, MachineReport, RestoreEpoch, Span, Time};
 use replica::Codec;
 
 use crate::injected_bug::InjectedBug;
-use crate::machine::{Call, Consequence, HeldPoll, MachineEvent, Power, Step, memory};
+use crate::machine::{Call, Consequence, HeldPoll, MachineEvent, Power, TaskStep, memory};
 use crate::network::{Fate, Node};
 use crate::world::{Event, World};
 
@@ -240,14 +240,14 @@ impl<C: Codec> World<C> {
         }
     }
 
-    fn task_step(&mut self, number: usize, instance: InstanceId, step: Step) {
+    fn task_step(&mut self, number: usize, instance: InstanceId, step: TaskStep) {
         let programs = self.programs.as_ref();
         let Some(passed) = self.machines[number].pass(self.now, instance, step, programs) else {
             return;
         };
         if let Some((runs, end)) = passed.then {
             let boot = self.machines[number].boot;
-            let step = Step::Ends(end);
+            let step = TaskStep::Ends(end);
             let event = MachineEvent::Task { boot, instance, step };
             self.agenda.at(self.now + runs, Event::OnMachine { machine: number, event });
         }
@@ -418,7 +418,7 @@ impl<C: Codec> World<C> {
         let instance = self.machines[number].running().nth(which);
         if let Some(instance) = instance {
             let end = End::Lost { reason: "its shim died".to_owned() };
-            self.task_step(number, instance, Step::Ends(end));
+            self.task_step(number, instance, TaskStep::Ends(end));
         }
     }
 }

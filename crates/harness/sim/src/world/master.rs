@@ -16,10 +16,10 @@ use replica::{
 
 use crate::disk::{Checkpoint, Crash, Disk};
 use crate::injected_bug::InjectedBug;
-use crate::log_observer::{Seen, Tap};
+use crate::log_observer::{ReplicaObservations, Tap};
 use crate::machine::Machine;
 use crate::network::Node;
-use crate::world::clients::Asked;
+use crate::world::clients::ClientRequest;
 use crate::world::estimates::Estimates;
 use crate::world::{Event, World, cell_name, number_of};
 
@@ -31,7 +31,7 @@ const CHECKPOINT_TAKES: Span = Span::from_millis(400);
 
 /// Who waits for an answer of a master.
 #[derive(Clone, Debug)]
-pub(crate) enum Asker {
+pub(crate) enum Requester {
     Client {
         client: usize,
         attempt: u64,
@@ -56,7 +56,7 @@ pub(crate) struct MasterHost<C: Codec> {
     /// Number of starts: events of earlier incarnations are dropped.
     pub(crate) incarnation: u64,
     replica: Option<Replica<Tap<C>>>,
-    pub(crate) seen: Rc<RefCell<Seen>>,
+    pub(crate) seen: Rc<RefCell<ReplicaObservations>>,
     pub(crate) estimates: Estimates,
     frozen: bool,
     /// It is not restarted any more.
@@ -64,7 +64,7 @@ pub(crate) struct MasterHost<C: Codec> {
     backlog: Vec<Event>,
     inbox: Vec<Input>,
     wakes: Option<Time>,
-    askers: BTreeMap<Ticket, Asker>,
+    askers: BTreeMap<Ticket, Requester>,
     last_ticket: u64,
     pub(crate) leads: Option<Term>,
     /// The term of the record that it applied last.
@@ -81,7 +81,7 @@ impl<C: Codec> MasterHost<C> {
         disk: Disk,
         founder: Option<UserName>,
         checkpoint_every: u64,
-        seen: Rc<RefCell<Seen>>,
+        seen: Rc<RefCell<ReplicaObservations>>,
     ) -> Self {
         Self {
             estimates: Estimates::new(&settings),
@@ -169,7 +169,7 @@ impl<C: Codec> MasterHost<C> {
         true
     }
 
-    pub(crate) fn ticket(&mut self, asker: Asker) -> Ticket {
+    pub(crate) fn ticket(&mut self, asker: Requester) -> Ticket {
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);
         self.askers.insert(ticket, asker);
@@ -300,7 +300,7 @@ impl<C: Codec> World<C> {
                 self.reply(host, ticket, index, outcome, applied);
             }
             Output::Readable(ticket, index) => {
-                if let Some(Asker::Reader(floor)) = self.masters[host].askers.remove(&ticket) {
+                if let Some(Requester::Reader(floor)) = self.masters[host].askers.remove(&ticket) {
                     self.counts.reads += 1;
                     self.invariants.read(self.masters[host].id(), floor, index);
                 }
@@ -417,34 +417,34 @@ impl<C: Codec> World<C> {
         applied: &[(LogIndex, Applied)],
     ) {
         match self.masters[host].askers.remove(&ticket) {
-            Some(Asker::Client { client, attempt, again }) => {
+            Some(Requester::Client { client, attempt, again }) => {
                 self.answer_client(host, client, attempt, again, Ok((index, outcome)));
             }
-            Some(Asker::Scheduler { incarnation, number, instances }) => {
+            Some(Requester::Scheduler { incarnation, number, instances }) => {
                 let Outcome::Assigned(results) = outcome else { return };
                 self.invariants.assigned(&instances, &results, applied_at(applied, index));
                 let judged = instances.into_iter().zip(results);
                 let refused = judged.filter(|(_, result)| result.is_err()).map(|(id, _)| id);
                 self.answer_scheduler(host, incarnation, number, Some(refused.collect()));
             }
-            Some(Asker::Reader(_)) | None => {}
+            Some(Requester::Reader(_)) | None => {}
         }
     }
 
     fn refuse(&mut self, host: usize, ticket: Ticket, refusal: Refusal) {
         match self.masters[host].askers.remove(&ticket) {
-            Some(Asker::Client { client, attempt, again }) => {
+            Some(Requester::Client { client, attempt, again }) => {
                 self.answer_client(host, client, attempt, again, Err(refusal));
             }
-            Some(Asker::Scheduler { incarnation, number, .. }) => {
+            Some(Requester::Scheduler { incarnation, number, .. }) => {
                 self.answer_scheduler(host, incarnation, number, None);
             }
-            Some(Asker::Reader(_)) | None => {}
+            Some(Requester::Reader(_)) | None => {}
         }
     }
 
-    pub(crate) fn asked(&mut self, asked: Asked) {
-        let Asked { host, client, attempt, again, what } = asked;
+    pub(crate) fn asked(&mut self, asked: ClientRequest) {
+        let ClientRequest { host, client, attempt, again, what } = asked;
         if !self.masters[host].is_up() {
             // A client that knows other replicas does not wait after a refused connection.
             if self.operator.has_several() {
@@ -452,7 +452,7 @@ impl<C: Codec> World<C> {
             }
             return;
         }
-        let ticket = self.masters[host].ticket(Asker::Client { client, attempt, again });
+        let ticket = self.masters[host].ticket(Requester::Client { client, attempt, again });
         let user = self.clients.user(client);
         let input = match what {
             None => Input::OpenSession(ticket, user),
@@ -471,7 +471,7 @@ impl<C: Codec> World<C> {
         if self.masters[host].is_up() {
             let instances = assignments.iter().map(|assignment| assignment.instance).collect();
             let ticket =
-                self.masters[host].ticket(Asker::Scheduler { incarnation, number, instances });
+                self.masters[host].ticket(Requester::Scheduler { incarnation, number, instances });
             let main = SchedulerName::main();
             let by = match incarnation {
                 Some(_) => main,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use bns::{Changes, Key};
+use bns::{Changes, NameKey};
 use cell::Cell;
 use model::{LogIndex, RestoreEpoch};
 use replica::Codec;
@@ -18,13 +18,13 @@ pub(crate) struct NameReader {
     epoch: RestoreEpoch,
     /// The index of the last answer.
     after: LogIndex,
-    records: BTreeMap<Key, String>,
+    records: BTreeMap<NameKey, String>,
     /// With the injected bug: the records of each replica when it was asked last.
-    views: BTreeMap<usize, BTreeMap<Key, String>>,
+    views: BTreeMap<usize, BTreeMap<NameKey, String>>,
 }
 
 /// A record in words; `None` if there is none under the name.
-fn record(cell: &Cell, changes: &Changes, key: &Key) -> Option<String> {
+fn record(cell: &Cell, changes: &Changes, key: &NameKey) -> Option<String> {
     if let Some(job) = bns::named(cell, &key.0, &key.1) {
         let (size, labels) = (job.spec.tasks, &job.spec.labels);
         let tasks: Vec<_> = bns::tasks(cell, job).collect();
@@ -37,10 +37,10 @@ fn record(cell: &Cell, changes: &Changes, key: &Key) -> Option<String> {
 }
 
 /// All records.
-fn all(cell: &Cell, changes: &Changes) -> BTreeMap<Key, String> {
+fn all(cell: &Cell, changes: &Changes) -> BTreeMap<NameKey, String> {
     let jobs = cell.named_jobs().map(|job| (job.owner.clone(), job.spec.name.clone()));
     let services = cell.services().map(|service| (service.owner.clone(), service.name.clone()));
-    let keys = jobs.chain(services).map(Key::new);
+    let keys = jobs.chain(services).map(NameKey::new);
     keys.filter_map(|key| Some((key.clone(), record(cell, changes, &key)?))).collect()
 }
 
@@ -50,7 +50,7 @@ impl NameReader {
         &mut self,
         cell: &Cell,
         changes: &Changes,
-        before: Option<&BTreeMap<Key, String>>,
+        before: Option<&BTreeMap<NameKey, String>>,
     ) -> Option<String> {
         match changes.after(self.after) {
             Ok(changed) => {
@@ -60,7 +60,7 @@ impl NameReader {
                         continue;
                     }
                     match now {
-                        Some(now) => _ = self.records.insert(Key::clone(key), now),
+                        Some(now) => _ = self.records.insert(NameKey::clone(key), now),
                         None => _ = self.records.remove(key),
                     }
                 }

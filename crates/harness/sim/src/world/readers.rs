@@ -5,7 +5,7 @@ use replica::{Codec, Input};
 
 use crate::injected_bug::InjectedBug;
 use crate::network::{Fate, Node};
-use crate::world::master::Asker;
+use crate::world::master::Requester;
 use crate::world::{Event, World};
 
 /// Mean time between two reads.
@@ -28,7 +28,7 @@ impl<C: Codec> World<C> {
         if self.injected_bug == Some(InjectedBug::LeaderReads) && master.leads.is_some() {
             return self.invariants.read(master.id(), floor, index);
         }
-        let ticket = master.ticket(Asker::Reader(floor));
+        let ticket = master.ticket(Requester::Reader(floor));
         self.tell_master(host, Input::Read(ticket));
     }
 }

@@ -9,7 +9,7 @@ use replica::{Body, Codec, ConsensusKind, Input, Message, Snapshot};
 
 use crate::disk::{Checkpoint, Crash, Disk};
 use crate::injected_bug::InjectedBug;
-use crate::log_observer::Seen;
+use crate::log_observer::ReplicaObservations;
 use crate::network::{Fate, Node};
 use crate::world::master::MasterHost;
 use crate::world::{Event, World, silence_min};
@@ -414,7 +414,11 @@ impl<C: Codec> World<C> {
         let mut disk = Disk::new(self.operator.random.fork());
         disk.injected_bug = self.injected_bug;
         disk.restore_epoch = restore_epoch;
-        let seen = Seen::new(self.checks.clone(), self.injected_bug, silence_min(&settings));
+        let seen = ReplicaObservations::new(
+            self.checks.clone(),
+            self.injected_bug,
+            silence_min(&settings),
+        );
         let every = self.operator.checkpoint_every;
         let host = self.masters.len();
         self.masters.push(MasterHost::new(settings, disk, None, every, seen));

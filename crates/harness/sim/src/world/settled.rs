@@ -100,7 +100,8 @@ impl<C: Codec> World<C> {
                 .then(|| format!("{id} is an alloc on {}, where it is {is:?}", machine.name));
         }
         let process = there.and_then(|there| there.processes.get(&id));
-        let runs = process.is_some_and(|there| matches!(there.phase, machine::Phase::Running(_)));
+        let runs =
+            process.is_some_and(|there| matches!(there.phase, machine::ProcessPhase::Running(_)));
         let started = matches!(placement.phase, Phase::Started { .. });
         if !runs || !started {
             let (name, phase) = (&machine.name, placement.phase);

@@ -9,13 +9,13 @@ use crate::cell::Job;
 ///
 /// The trace records the consequences of Borg's own placements; a replay has its own. Therefore a
 /// task that finishes or fails does so after it has *run* for a while, whenever that run starts
-/// ([`Run`]); jobs arrive, and kills and removals happen, at the times of the trace ([`Step`]).
+/// ([`Run`]); jobs arrive, and kills and removals happen, at the times of the trace ([`ChurnStep`]).
 /// Evictions belong to the replay: those of the trace are only counted, and a task that is evicted
 /// repeats the same run from its beginning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Churn {
     /// What happens, ordered by time. Removals continue after [`Churn::until`].
-    pub steps: Vec<Step>,
+    pub steps: Vec<ChurnStep>,
     /// The runs of the tasks that exist at time 0: for each job of the snapshot, for each of its
     /// tasks. Their run times count from [`super::START`].
     pub standing: Vec<Vec<Vec<Run>>>,
@@ -26,12 +26,12 @@ pub struct Churn {
     /// The time up to which events of tasks are known.
     pub until: Time,
     /// Counts of what the trace contains and of what is not represented above.
-    pub counts: Counts,
+    pub counts: ChurnCounts,
 }
 
 /// An event with its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct ChurnStep {
     /// The time.
     pub at: Time,
     /// The event.
@@ -87,7 +87,7 @@ pub struct Arrival {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
     /// How long it had run on its last machine; `None` if it ended without having run.
     pub run: Option<Span>,
     /// When it ended in the trace.
@@ -96,7 +96,7 @@ pub struct Run {
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
+pub enum RunOutcome {
     /// It finished.
     Finished,
     /// It failed. If another run follows, it was restarted at once.
@@ -120,7 +120,7 @@ pub struct Outage {
 
 /// Counts of what a history contains, and of what a replay omits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct ChurnCounts {
     /// Rows of task events.
     pub rows: u64,
     /// Tasks submitted after time 0.

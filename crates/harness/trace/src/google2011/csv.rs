@@ -149,13 +149,13 @@ impl<R: BufRead> Lines<R> {
     /// Parses the next line; `None` at the end.
     pub(super) fn row<T>(
         &mut self,
-        take: impl FnOnce(Row<'_>) -> Result<T, RowProblem>,
+        take: impl FnOnce(CsvRow<'_>) -> Result<T, RowProblem>,
     ) -> Option<Result<T, ReadError>> {
         self.line += 1;
         let done = self.next_line().transpose()?;
         let done = done.and_then(|()| {
             let text = std::str::from_utf8(&self.buffer).map_err(|_| RowProblem::NotText)?;
-            take(Row { text })
+            take(CsvRow { text })
         });
         Some(done.map_err(|problem| self.error(problem)))
     }
@@ -186,11 +186,11 @@ impl<R: BufRead> Lines<R> {
 
 /// A line.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Row<'a> {
+pub(super) struct CsvRow<'a> {
     text: &'a str,
 }
 
-impl<'a> Row<'a> {
+impl<'a> CsvRow<'a> {
     /// The fields, of which there must be exactly `N`.
     pub(super) fn fields<const N: usize>(self) -> Result<[&'a str; N], RowProblem> {
         let mut fields = [""; N];

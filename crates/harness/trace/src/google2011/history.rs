@@ -9,7 +9,9 @@ use model::{
 };
 use spec::limits::TASKS_MAX as TASKS_OF_JOB_MAX;
 
-use super::churn::{Arrival, Churn, Counts, JobIn, Outage, Outcome, Run, Step, StepKind};
+use super::churn::{
+    Arrival, Churn, ChurnCounts, ChurnStep, JobIn, Outage, Run, RunOutcome, StepKind,
+};
 use super::csv::{ReadError, RowProblem};
 use super::row::{EventKind, MachineRow, Removal, TaskEvent, TaskEvents};
 use super::scale::{Scale, Users, priority};
@@ -21,10 +23,10 @@ const AWAY_MAX: Span = Span::from_secs(600);
 
 /// Collects rows and builds the cell at time 0 and its churn.
 ///
-/// No row is rejected because of others: rows that contradict earlier ones are counted ([`Counts`])
+/// No row is rejected because of others: rows that contradict earlier ones are counted ([`ChurnCounts`])
 /// and otherwise ignored.
 #[derive(Debug, Default)]
-pub struct History {
+pub struct HistoryBuilder {
     scale: Scale,
     machines: Vec<Machine>,
     places: BTreeMap<MachineId, usize>,
@@ -35,12 +37,12 @@ pub struct History {
     newest: BTreeMap<(CollectionId, u8), usize>,
     /// The number of drafts of a job.
     rounds: BTreeMap<CollectionId, u32>,
-    tasks: BTreeMap<(CollectionId, TaskIndex), Known>,
+    tasks: BTreeMap<(CollectionId, TaskIndex), TaskProgress>,
     tasks_in_all: usize,
     unknown_machines: BTreeSet<MachineId>,
     dropped: Dropped,
     now: Time,
-    counts: Counts,
+    counts: ChurnCounts,
 }
 
 /// The cell at time 0 and its churn.
@@ -73,14 +75,14 @@ struct Draft {
 
 /// A task's stage and draft.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct TaskProgress {
     draft: usize,
     place: usize,
-    stage: Stage,
+    stage: TaskStage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum TaskStage {
     Pending,
     Running {
         since: Time,
@@ -107,13 +109,13 @@ impl Trace {
         task_events: impl BufRead,
     ) -> Result<Self, ReadError> {
         let (machines, removals) = (machines(of_machines)?, removals(of_removals)?);
-        let mut history = History::new(scale, &machines, &removals);
+        let mut history = HistoryBuilder::new(scale, &machines, &removals);
         history.read(task_events)?;
         Ok(history.finish())
     }
 }
 
-impl History {
+impl HistoryBuilder {
     /// A cell of these machines, without tasks.
     #[must_use]
     pub fn new(scale: Scale, machines: &[MachineRow], removals: &[Removal]) -> Self {
@@ -122,7 +124,7 @@ impl History {
         machines.dedup_by_key(|machine| machine.id);
         let ids = machines.iter().enumerate();
         let places = ids.map(|(place, machine)| (machine.id, place)).collect();
-        let mut counts = Counts::default();
+        let mut counts = ChurnCounts::default();
         let outages = outages(removals, &places, &mut counts);
         Self { scale, machines, places, outages, counts, ..Self::default() }
     }
@@ -155,59 +157,61 @@ impl History {
             EventKind::Submit => self.submit(event, known),
             EventKind::Schedule => self.schedule(event, known),
             EventKind::Evict | EventKind::Lost => self.evict(event, known),
-            EventKind::Finish => self.end(event, known, Outcome::Finished),
-            EventKind::Fail => self.end(event, known, Outcome::Failed),
-            EventKind::Kill => self.end(event, known, Outcome::Killed),
+            EventKind::Finish => self.end(event, known, RunOutcome::Finished),
+            EventKind::Fail => self.end(event, known, RunOutcome::Failed),
+            EventKind::Kill => self.end(event, known, RunOutcome::Killed),
             EventKind::UpdatePending | EventKind::UpdateRunning => self.counts.updates += 1,
         }
         Ok(())
     }
 
-    fn submit(&mut self, event: &TaskEvent, known: Option<Known>) {
+    fn submit(&mut self, event: &TaskEvent, known: Option<TaskProgress>) {
         let before_the_trace = self.now == Time::ZERO;
         match known.map(|known| (known, known.stage)) {
             None => drop(self.arrive(event)),
-            Some((_, Stage::Dropped)) if !before_the_trace => drop(self.arrive(event)),
-            Some((known, Stage::Evicted)) => self.set(event, known, Stage::Pending),
-            Some((known, Stage::Ended { at, again: true })) if self.now.since(at) <= TOGETHER => {
+            Some((_, TaskStage::Dropped)) if !before_the_trace => drop(self.arrive(event)),
+            Some((known, TaskStage::Evicted)) => self.set(event, known, TaskStage::Pending),
+            Some((known, TaskStage::Ended { at, again: true }))
+                if self.now.since(at) <= TOGETHER =>
+            {
                 self.counts.restarts += 1;
                 let asked = self.drafts.get(known.draft).and_then(|d| d.job.tasks.get(known.place));
                 let asks = self.request(event);
                 self.counts.updates += u64::from(asked.is_some_and(|task| task.request != asks));
-                self.set(event, known, Stage::Pending);
+                self.set(event, known, TaskStage::Pending);
             }
-            Some((_, Stage::Ended { .. })) => drop(self.arrive(event)),
-            Some((_, Stage::Pending | Stage::Running { .. } | Stage::Dropped)) => {
+            Some((_, TaskStage::Ended { .. })) => drop(self.arrive(event)),
+            Some((_, TaskStage::Pending | TaskStage::Running { .. } | TaskStage::Dropped)) => {
                 self.counts.impossible += 1;
             }
         }
     }
 
-    fn schedule(&mut self, event: &TaskEvent, known: Option<Known>) {
+    fn schedule(&mut self, event: &TaskEvent, known: Option<TaskProgress>) {
         let before_the_trace = self.now == Time::ZERO;
         let known = match known {
-            Some(Known { stage: Stage::Dropped, .. }) => {
+            Some(TaskProgress { stage: TaskStage::Dropped, .. }) => {
                 self.counts.of_dropped_tasks += 1;
                 return;
             }
-            Some(known) if !matches!(known.stage, Stage::Ended { .. }) => known,
+            Some(known) if !matches!(known.stage, TaskStage::Ended { .. }) => known,
             // Its submission is not in the data.
             None | Some(_) => {
                 self.counts.impossible += 1;
                 self.arrive(event)
             }
         };
-        self.counts.impossible += u64::from(matches!(known.stage, Stage::Running { .. }));
+        self.counts.impossible += u64::from(matches!(known.stage, TaskStage::Running { .. }));
         if !before_the_trace {
             self.counts.scheduled += 1;
-            return self.set(event, known, Stage::Running { since: self.now });
+            return self.set(event, known, TaskStage::Running { since: self.now });
         }
         self.place(event, known);
     }
 
     /// A task runs at time 0. Of its rows at that time, the placement is newer than the submission:
     /// it has the current request and the current setting for different machines.
-    fn place(&mut self, event: &TaskEvent, known: Known) {
+    fn place(&mut self, event: &TaskEvent, known: TaskProgress) {
         let request = event.request.map(|request| self.scale.request(&request));
         let Some(draft) = self.drafts.get_mut(known.draft) else { return };
         let apart = event.different_machines == Some(true);
@@ -224,63 +228,65 @@ impl History {
             draft.dropped.insert(known.place);
             self.dropped.tasks_on_unknown_machines += 1;
             self.unknown_machines.extend(event.machine);
-            return self.set(event, known, Stage::Dropped);
+            return self.set(event, known, TaskStage::Dropped);
         }
-        self.set(event, known, Stage::Running { since: START });
+        self.set(event, known, TaskStage::Running { since: START });
     }
 
-    fn evict(&mut self, event: &TaskEvent, known: Option<Known>) {
+    fn evict(&mut self, event: &TaskEvent, known: Option<TaskProgress>) {
         let Some(known) = self.alive(known) else { return };
         match event.kind {
             EventKind::Lost => self.counts.lost += 1,
             _ => self.counts.evictions += 1,
         }
-        let ran = matches!(known.stage, Stage::Running { .. });
+        let ran = matches!(known.stage, TaskStage::Running { .. });
         self.counts.impossible += u64::from(!ran);
-        self.set(event, known, Stage::Evicted);
+        self.set(event, known, TaskStage::Evicted);
     }
 
-    fn end(&mut self, event: &TaskEvent, known: Option<Known>, outcome: Outcome) {
+    fn end(&mut self, event: &TaskEvent, known: Option<TaskProgress>, outcome: RunOutcome) {
         let Some(known) = self.alive(known) else { return };
         let run = match known.stage {
-            Stage::Running { since } => Some(self.now.since(since)),
+            TaskStage::Running { since } => Some(self.now.since(since)),
             _ => None,
         };
-        self.counts.impossible += u64::from(run.is_none() && outcome != Outcome::Killed);
+        self.counts.impossible += u64::from(run.is_none() && outcome != RunOutcome::Killed);
         match outcome {
-            Outcome::Finished => self.counts.finished += 1,
-            Outcome::Failed => self.counts.failed += 1,
-            Outcome::Killed => self.counts.killed += 1,
+            RunOutcome::Finished => self.counts.finished += 1,
+            RunOutcome::Failed => self.counts.failed += 1,
+            RunOutcome::Killed => self.counts.killed += 1,
         }
         let end = Run { outcome, run, at: self.now };
         let runs = self.drafts.get_mut(known.draft).and_then(|d| d.runs.get_mut(known.place));
         runs.into_iter().for_each(|runs| runs.push(end));
-        let again = outcome != Outcome::Finished;
-        self.set(event, known, Stage::Ended { at: self.now, again });
+        let again = outcome != RunOutcome::Finished;
+        self.set(event, known, TaskStage::Ended { at: self.now, again });
     }
 
     /// Passes on a task that can lose its machine or end, and counts any other row as impossible.
-    fn alive(&mut self, known: Option<Known>) -> Option<Known> {
+    fn alive(&mut self, known: Option<TaskProgress>) -> Option<TaskProgress> {
         match known.map(|known| known.stage) {
-            Some(Stage::Pending | Stage::Running { .. } | Stage::Evicted) => return known,
-            Some(Stage::Dropped) => self.counts.of_dropped_tasks += 1,
-            Some(Stage::Ended { .. }) | None => self.counts.impossible += 1,
+            Some(TaskStage::Pending | TaskStage::Running { .. } | TaskStage::Evicted) => {
+                return known;
+            }
+            Some(TaskStage::Dropped) => self.counts.of_dropped_tasks += 1,
+            Some(TaskStage::Ended { .. }) | None => self.counts.impossible += 1,
         }
         None
     }
 
-    fn set(&mut self, event: &TaskEvent, known: Known, stage: Stage) {
-        self.tasks.insert((event.job, event.index), Known { stage, ..known });
+    fn set(&mut self, event: &TaskEvent, known: TaskProgress, stage: TaskStage) {
+        self.tasks.insert((event.job, event.index), TaskProgress { stage, ..known });
     }
 
     /// A task arrives, with others of its job or as the first of a new draft.
-    fn arrive(&mut self, event: &TaskEvent) -> Known {
+    fn arrive(&mut self, event: &TaskEvent) -> TaskProgress {
         self.counts.submitted += u64::from(self.now > Time::ZERO);
         self.tasks_in_all += 1;
         let request = self.request(event);
         let owner = self.users.name(event.user.as_deref());
         let number = self.open_draft(event).unwrap_or_else(|| self.new_draft(event, &owner));
-        let mut known = Known { draft: number, place: 0, stage: Stage::Pending };
+        let mut known = TaskProgress { draft: number, place: 0, stage: TaskStage::Pending };
         if let Some(draft) = self.drafts.get_mut(number) {
             let class = event.scheduling_class.unwrap_or_default();
             let contradicts = draft.job.owner != owner || draft.job.class != class;
@@ -294,7 +300,7 @@ impl History {
             draft.job.tasks.push(Task { index: event.index, request, machine: None });
             draft.runs.push(Vec::new());
         }
-        self.set(event, known, Stage::Pending);
+        self.set(event, known, TaskStage::Pending);
         known
     }
 
@@ -373,13 +379,15 @@ impl History {
                     trace.churn.standing.push(runs);
                 }
                 JobIn::Arrivals(place) => {
-                    steps.push(Step { at: begun, what: StepKind::Arrive(place) });
+                    steps.push(ChurnStep { at: begun, what: StepKind::Arrive(place) });
                     trace.churn.arrivals.push(Arrival { at: begun, job, runs });
                 }
             }
         }
         let removals = self.outages.iter().enumerate();
-        steps.extend(removals.map(|(n, outage)| Step { at: outage.at, what: StepKind::Remove(n) }));
+        steps.extend(
+            removals.map(|(n, outage)| ChurnStep { at: outage.at, what: StepKind::Remove(n) }),
+        );
         steps.sort_by(|one, two| (one.at, &one.what).cmp(&(two.at, &two.what)));
         trace.snapshot.machines = self.machines;
         trace.snapshot.dropped = self.dropped;
@@ -429,9 +437,9 @@ fn job_name(id: CollectionId, round: u32) -> JobName {
 
 /// The kills that ended tasks for good, those at the same time combined, and all other ends without
 /// a run, because no run of a replay can produce those.
-fn kills(job: JobIn, runs: &[Vec<Run>]) -> Vec<Step> {
+fn kills(job: JobIn, runs: &[Vec<Run>]) -> Vec<ChurnStep> {
     let last = runs.iter().enumerate().filter_map(|(place, runs)| Some((place, runs.last()?)));
-    let killed = last.filter(|(_, end)| end.outcome == Outcome::Killed || end.run.is_none());
+    let killed = last.filter(|(_, end)| end.outcome == RunOutcome::Killed || end.run.is_none());
     let mut killed: Vec<(Time, usize)> = killed.map(|(place, end)| (end.at, place)).collect();
     killed.sort_unstable();
     let together = killed.chunk_by(|(one, _), (two, _)| two.since(*one) <= TOGETHER);
@@ -439,7 +447,7 @@ fn kills(job: JobIn, runs: &[Vec<Run>]) -> Vec<Step> {
         let mut tasks: Vec<usize> = kills.iter().map(|(_, place)| *place).collect();
         tasks.sort_unstable();
         let at = kills.first().map_or(Time::ZERO, |(at, _)| *at);
-        Step { at, what: StepKind::Kill { job, tasks } }
+        ChurnStep { at, what: StepKind::Kill { job, tasks } }
     };
     together.map(step).collect()
 }
@@ -448,7 +456,7 @@ fn kills(job: JobIn, runs: &[Vec<Run>]) -> Vec<Step> {
 fn outages(
     removals: &[Removal],
     places: &BTreeMap<MachineId, usize>,
-    counts: &mut Counts,
+    counts: &mut ChurnCounts,
 ) -> Vec<Outage> {
     let known = removals.iter().filter_map(|removal| {
         let place = places.get(&removal.machine).copied();

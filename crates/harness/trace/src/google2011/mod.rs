@@ -1,7 +1,7 @@
 //! The 2011 trace (`clusterdata-2011-2`): 29 days of a Borg cell of 12,583 machines, as rows of
 //! task events. The data is Google's, under CC-BY 4.0; docs/traces.md says where to find it.
 //!
-//! [`TaskEvents`], [`machines()`] and [`removals`] read the tables as they are. [`History`]
+//! [`TaskEvents`], [`machines()`] and [`removals`] read the tables as they are. [`HistoryBuilder`]
 //! converts them to the types of this crate: the cell at time 0, as a [`crate::CellSnapshot`], and
 //! its [`Churn`].
 //!
@@ -17,10 +17,12 @@ mod scale;
 mod share;
 pub mod slice;
 
-pub use churn::{Arrival, Churn, Counts, JobIn, Outage, Outcome, Run, Step, StepKind};
+pub use churn::{Arrival, Churn, ChurnCounts, ChurnStep, JobIn, Outage, Run, RunOutcome, StepKind};
 pub use csv::{ReadError, RowProblem, Table};
-pub use history::{History, Trace};
-pub use row::{EventKind, MachineRow, Removal, Request, TaskEvent, TaskEvents, machines, removals};
+pub use history::{HistoryBuilder, Trace};
+pub use row::{
+    EventKind, MachineRow, Removal, ResourceRequest, TaskEvent, TaskEvents, machines, removals,
+};
 pub use scale::{Scale, Users, priority};
 pub use share::{Share, ShareError};
 

@@ -53,7 +53,7 @@ pub struct TaskEvent {
     /// 0 to 11: see [`super::priority`].
     pub priority: u8,
     /// The request; `None` if the trace does not contain it.
-    pub request: Option<Request>,
+    pub request: Option<ResourceRequest>,
     /// Whether it must run on another machine than its job's other tasks.
     pub different_machines: Option<bool>,
 }
@@ -61,7 +61,7 @@ pub struct TaskEvent {
 /// The request of a task, as shares of the largest machine. A field that is empty while others are
 /// not is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Request {
+pub struct ResourceRequest {
     /// CPU.
     pub cpu: Share,
     /// Memory.
@@ -175,11 +175,11 @@ fn task_event(fields: [&str; 13]) -> Result<TaskEvent, RowProblem> {
     })
 }
 
-fn request(cpu: &str, memory: &str, disk: &str) -> Result<Option<Request>, RowProblem> {
+fn request(cpu: &str, memory: &str, disk: &str) -> Result<Option<ResourceRequest>, RowProblem> {
     let cpu = share("CPU request", cpu)?;
     let memory = share("memory request", memory)?;
     let disk = share("disk request", disk)?;
-    Ok((cpu.is_some() || memory.is_some() || disk.is_some()).then(|| Request {
+    Ok((cpu.is_some() || memory.is_some() || disk.is_some()).then(|| ResourceRequest {
         cpu: cpu.unwrap_or_default(),
         memory: memory.unwrap_or_default(),
         disk: disk.unwrap_or_default(),

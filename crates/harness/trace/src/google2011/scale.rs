@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use model::{Bytes, MilliCores, Priority, Resources, UserName};
 
-use super::row::{MachineRow, Request};
+use super::row::{MachineRow, ResourceRequest};
 
 /// The size of the cell's largest machine. The trace gives only shares of it, so this is a choice;
 /// it does not affect packing, because everything is scaled alike.
@@ -43,7 +43,7 @@ impl Scale {
     /// The request of a task. Rounded down like capacities, so that tasks that fit a machine in
     /// shares fit it here.
     #[must_use]
-    pub fn request(&self, request: &Request) -> Resources {
+    pub fn request(&self, request: &ResourceRequest) -> Resources {
         Resources {
             cpu: MilliCores(request.cpu.of(self.largest.cpu.0)),
             ram: Bytes(request.memory.of(self.largest.ram.0)),

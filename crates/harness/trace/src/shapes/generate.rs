@@ -23,18 +23,18 @@ const TASKS_OF_JOB_MAX: u64 = 10_000;
 const USERS: u64 = 200;
 
 /// A band: its jobs in 1,000, their priorities, and the scheduling classes of 1,000 of them.
-struct Share {
+struct BandShare {
     of_jobs: u64,
     priorities: &'static [i64],
     classes: [u64; 4],
 }
 
-const BANDS: [Share; 5] = [
-    Share { of_jobs: 405, priorities: &[0, 25], classes: [352, 138, 268, 242] },
-    Share { of_jobs: 195, priorities: &[103, 107, 112], classes: [261, 301, 325, 113] },
-    Share { of_jobs: 20, priorities: &[117, 119], classes: [261, 301, 325, 113] },
-    Share { of_jobs: 340, priorities: &[200, 210], classes: [38, 397, 323, 242] },
-    Share { of_jobs: 40, priorities: &[360], classes: [0, 0, 1_000, 0] },
+const BANDS: [BandShare; 5] = [
+    BandShare { of_jobs: 405, priorities: &[0, 25], classes: [352, 138, 268, 242] },
+    BandShare { of_jobs: 195, priorities: &[103, 107, 112], classes: [261, 301, 325, 113] },
+    BandShare { of_jobs: 20, priorities: &[117, 119], classes: [261, 301, 325, 113] },
+    BandShare { of_jobs: 340, priorities: &[200, 210], classes: [38, 397, 323, 242] },
+    BandShare { of_jobs: 40, priorities: &[360], classes: [0, 0, 1_000, 0] },
 ];
 
 /// Generates a cell with the given numbers of machines and pending tasks that resembles a shape.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use model::{Resources, TaskIndex, Time};
 use trace::PerMille;
-use trace::google2011::{JobIn, Outcome, Run, Scale, StepKind, Trace};
+use trace::google2011::{JobIn, Run, RunOutcome, Scale, StepKind, Trace};
 
 /// Two machines.
 const MACHINES: &str = "machine_id,cpu,memory,platform_id\n2,1,1,\n1,0.5,0.25,P1\n";
@@ -90,9 +90,9 @@ fn told(trace: &Trace) -> String {
 fn ends(runs: &[Run]) -> String {
     let runs = runs.iter().map(|end| {
         let how = match end.outcome {
-            Outcome::Finished => "finished",
-            Outcome::Failed => "failed",
-            Outcome::Killed => "killed",
+            RunOutcome::Finished => "finished",
+            RunOutcome::Failed => "failed",
+            RunOutcome::Killed => "killed",
         };
         end.run.map_or(format!(", {how} before it ran"), |run| format!(", {how} after {run}"))
     });

@@ -2,7 +2,8 @@
 
 use model::{CollectionId, MachineId, SchedulingClass, TaskIndex, Time};
 use trace::google2011::{
-    EventKind, MachineRow, Removal, Request, Share, TaskEvent, TaskEvents, machines, removals,
+    EventKind, MachineRow, Removal, ResourceRequest, Share, TaskEvent, TaskEvents, machines,
+    removals,
 };
 
 const USER: &str = "70s3v5qRyCO/1PCdI6fVXnrW8FU/w+5CKRSa72xgcIo=";
@@ -46,7 +47,7 @@ fn rows_of_the_real_trace_are_read() {
             user: Some(USER.into()),
             scheduling_class: SchedulingClass::new(3).ok(),
             priority: 11,
-            request: Some(Request {
+            request: Some(ResourceRequest {
                 cpu: share("0.125"),
                 memory: share("0.07446"),
                 disk: share("0.0000009537"),
@@ -63,7 +64,7 @@ fn rows_of_the_real_trace_are_read() {
             user: None,
             scheduling_class: None,
             priority: 0,
-            request: Some(Request { memory: share("0.5"), ..Request::default() }),
+            request: Some(ResourceRequest { memory: share("0.5"), ..ResourceRequest::default() }),
             different_machines: None,
         },
     ];

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use model::{Dimension, Resources, Time};
-use trace::google2011::{Counts, Scale, Trace, slice};
+use trace::google2011::{ChurnCounts, Scale, Trace, slice};
 use trace::{CellSnapshot, Dropped, Job, PerMille};
 
 fn trace() -> Trace {
@@ -19,7 +19,7 @@ fn the_slice_is_a_twenty_fifth_of_the_cell() {
     assert_eq!(churn.outages.len(), 302);
     assert_eq!(
         churn.counts,
-        Counts {
+        ChurnCounts {
             rows: 18_214,
             submitted: 1_909,
             restarts: 210,
@@ -28,7 +28,7 @@ fn the_slice_is_a_twenty_fifth_of_the_cell() {
             finished: 1_742,
             failed: 18,
             killed: 397,
-            ..Counts::default()
+            ..ChurnCounts::default()
         }
     );
 }

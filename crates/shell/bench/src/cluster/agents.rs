@@ -17,7 +17,7 @@ use rpc::transport::Link;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::borglets::{self, Process};
+use super::borglets::{self, BorgletsProcess};
 use super::latencies::Latencies;
 use super::masters::Masters;
 use super::{CommonOptions, Disk, micros_each, process, rounded, run, waiting};
@@ -124,7 +124,7 @@ async fn measured(options: &Options) -> Result<Figures, Failure> {
     let leader = masters.form(&mut connection).await?;
     let disk = Disk::measure(&masters)?;
     let lasts = Duration::from_secs(options.seconds);
-    let mut agents = Process::start(masters.directory(), options.agents, Duration::ZERO)?;
+    let mut agents = BorgletsProcess::start(masters.directory(), options.agents, Duration::ZERO)?;
     let before = masters.resident()?;
     add(&mut connection, &masters, options.agents).await?;
     tokio::time::sleep(WARM_UP.min(lasts)).await;
@@ -204,13 +204,13 @@ async fn storm(
     masters: &Masters,
     connection: &mut Connection,
     leader: model::ReplicaId,
-    agents: Process,
+    agents: BorgletsProcess,
 ) -> Result<Storm, Failure> {
     drop(agents);
     tokio::time::sleep(Duration::from_secs(away)).await;
     let unreachable = connection.cell_status().await?.machines_unreachable;
     let cpu = masters.cpu_time()?;
-    let mut agents = Process::start(masters.directory(), options.agents, Duration::ZERO)?;
+    let mut agents = BorgletsProcess::start(masters.directory(), options.agents, Duration::ZERO)?;
     let back = Instant::now();
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let client = masters.clients(leader, 1, 1)?.pop();

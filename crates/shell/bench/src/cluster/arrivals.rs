@@ -23,7 +23,7 @@ use spec::{JobSpec, TaskSpec};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::borglets::{self, Process};
+use super::borglets::{self, BorgletsProcess};
 use super::masters::{LeanClient, Masters};
 use super::{CommonOptions, Disk, agents, micros_each, process, rate, run};
 
@@ -112,7 +112,7 @@ async fn measured(options: &Options) -> Result<Figures, Failure> {
     let leader = masters.form(&mut connection).await?;
     let disk = Disk::measure(&masters)?;
     let task = Duration::from_secs(options.task_seconds);
-    let mut agents = Process::start(masters.directory(), options.agents, task)?;
+    let mut agents = BorgletsProcess::start(masters.directory(), options.agents, task)?;
     agents::add(&mut connection, &masters, options.agents).await?;
     let scheduler = Scheduler::start(&masters)?;
     while connection.cell_status().await?.schedulers == 0 {

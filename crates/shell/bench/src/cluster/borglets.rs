@@ -91,7 +91,7 @@ struct Counters {
     starts: Latencies,
 }
 
-type Counts = Arc<Mutex<Counters>>;
+type SharedCounters = Arc<Mutex<Counters>>;
 
 /// Runs until standard input ends. Each input line requests the observations as a line of JSON.
 pub(crate) fn answer(options: &Options) -> anyhow::Result<()> {
@@ -101,7 +101,7 @@ pub(crate) fn answer(options: &Options) -> anyhow::Result<()> {
         .enable_all()
         .build()?;
     let authority = Authority::open(&options.authority)?;
-    let counts = Counts::default();
+    let counts = SharedCounters::default();
     let listeners = listeners(&options.addresses, options.number)?;
     let _inside = runtime.enter();
     for (number, listener) in (options.first..).zip(listeners) {
@@ -180,16 +180,16 @@ impl Counters {
 
 /// One simulated Borglet.
 #[derive(Clone, Debug)]
-struct Simulated(Arc<Shared>);
+struct Simulated(Arc<SimulatedState>);
 
 #[derive(Debug)]
-struct Shared {
-    counts: Counts,
+struct SimulatedState {
+    counts: SharedCounters,
     task: Duration,
     /// Its number, if it reports usage.
     used: Option<u32>,
     clock: Clock,
-    state: Mutex<State>,
+    state: Mutex<BorgletState>,
     report: watch::Sender<(u64, Arc<Report>)>,
     polls: watch::Sender<u64>,
 }
@@ -197,7 +197,7 @@ struct Shared {
 type Ends = BTreeMap<(Time, InstanceId), Resources>;
 
 #[derive(Debug)]
-struct State {
+struct BorgletState {
     borglet: Borglet,
     polled: Option<Instant>,
     /// Its running tasks, by end, with their limits.
@@ -205,7 +205,7 @@ struct State {
 }
 
 impl Simulated {
-    fn new(counts: Counts, task: Duration, used: Option<u32>) -> Self {
+    fn new(counts: SharedCounters, task: Duration, used: Option<u32>) -> Self {
         let rack = used.map(|number| ("rack".to_owned(), format!("r{}", number / RACK)));
         let machine = MachineReport {
             capacity: CAPACITY,
@@ -217,8 +217,8 @@ impl Simulated {
             Borglet::new(Settings::default(), Arc::new(machine), Stamp::default(), vec![], vec![]);
         // Report versions must differ from those of earlier processes.
         let report = (wall_clock().0, Arc::new(borglet.report()));
-        let state = State { borglet, polled: None, ends: BTreeMap::new() };
-        Self(Arc::new(Shared {
+        let state = BorgletState { borglet, polled: None, ends: BTreeMap::new() };
+        Self(Arc::new(SimulatedState {
             counts,
             task,
             used,
@@ -231,7 +231,7 @@ impl Simulated {
 
     /// Processes an order, or the passage of time; returns whether an order was obeyed.
     fn step(&self, order: Option<Order>) -> bool {
-        let Shared { counts, clock, state, report, .. } = &*self.0;
+        let SimulatedState { counts, clock, state, report, .. } = &*self.0;
         let now = clock.now();
         let mut state = locked(state);
         let (before, mut effects, mut counted) =
@@ -370,7 +370,7 @@ fn sampled(number: u32, at: Time, limits: &[(InstanceId, Resources)]) -> Usage {
 /// Tasks that end within this time of each other are reported together.
 const TOGETHER: Duration = Duration::from_millis(20);
 
-fn counts_of(counts: &Counts, counted: Counters) {
+fn counts_of(counts: &SharedCounters, counted: Counters) {
     if counted.started + counted.ended > 0 {
         let mut counts = locked(counts);
         counts.started += counted.started;
@@ -480,12 +480,12 @@ impl borglet_server::Borglet for Simulated {
 }
 
 /// The process of simulated Borglets, seen from the benchmark; killed on drop.
-pub(super) struct Process {
+pub(super) struct BorgletsProcess {
     child: std::process::Child,
     answers: std::io::BufReader<std::process::ChildStdout>,
 }
 
-impl Process {
+impl BorgletsProcess {
     /// Starts this number of Borglets, below a directory with the cell's authority; returns when
     /// all listen.
     pub(super) fn start(directory: &Path, number: u32, task: Duration) -> anyhow::Result<Self> {
@@ -552,7 +552,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for BorgletsProcess {
     fn drop(&mut self) {
         let _gone = self.child.kill().and_then(|()| self.child.wait());
     }

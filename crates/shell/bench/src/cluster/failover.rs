@@ -86,7 +86,7 @@ pub(crate) fn measure(options: &Options) -> Done {
 
 async fn measured(options: &Options) -> Result<Figures, Failure> {
     let Options { machines, tasks, seed, .. } = *options;
-    let size = apply::Size { machines, tasks, operations: 0, seed, cores: 1 };
+    let size = apply::ApplySize { machines, tasks, operations: 0, seed, cores: 1 };
     let image = apply::filled(size, nowhere)?.image();
     let flags = [("poll-interval", POLL_INTERVAL.to_owned())];
     let place = options.common.below();

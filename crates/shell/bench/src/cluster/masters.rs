@@ -38,13 +38,13 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The replicas of a cell's master. On drop they are killed, and their directory is removed.
 pub(super) struct Masters {
     directory: PathBuf,
-    replicas: Vec<Replica>,
+    replicas: Vec<ReplicaProcess>,
     flags: Vec<String>,
     authority: Authority,
 }
 
 /// A replica, running or not.
-struct Replica {
+struct ReplicaProcess {
     id: ReplicaId,
     address: String,
     directory: PathBuf,
@@ -83,7 +83,13 @@ impl Masters {
             }
             let id = ReplicaId(id);
             let address = address(id);
-            masters.replicas.push(Replica { id, address, directory, process: None, killed: false });
+            masters.replicas.push(ReplicaProcess {
+                id,
+                address,
+                directory,
+                process: None,
+                killed: false,
+            });
         }
         // The first one bootstraps the cell, and knows no others yet.
         for replica in masters.replicas.iter().filter(|replica| replica.id != FIRST) {
@@ -171,7 +177,7 @@ impl Masters {
         Ok(killed)
     }
 
-    fn replica(&mut self, id: ReplicaId) -> anyhow::Result<&mut Replica> {
+    fn replica(&mut self, id: ReplicaId) -> anyhow::Result<&mut ReplicaProcess> {
         let mut replicas = self.replicas.iter_mut();
         replicas.find(|replica| replica.id == id).with_context(|| format!("no replica {id}"))
     }

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tonic::Request;
 use tonic::metadata::MetadataValue;
 
-use super::borglets::Process;
+use super::borglets::BorgletsProcess;
 use super::latencies::Latencies;
 use super::masters::{LeanClient, Masters};
 use super::waiting::{self, Window};
@@ -104,7 +104,7 @@ async fn measured(options: &Options) -> Result<Figures, Failure> {
     let mut connection = masters.connect()?;
     let leader = masters.form(&mut connection).await?;
     let disk = Disk::measure(&masters)?;
-    let mut borglets = Process::start(masters.directory(), options.agents, Duration::ZERO)?;
+    let mut borglets = BorgletsProcess::start(masters.directory(), options.agents, Duration::ZERO)?;
     agents::add(&mut connection, &masters, options.agents).await?;
     let read = submit(&mut connection).await?;
 

@@ -124,7 +124,7 @@ pub(crate) fn measure(options: &Options) -> Done {
 
 async fn measured(options: &Options) -> Result<Figures, Failure> {
     let Options { machines, tasks, seed, .. } = *options;
-    let size = apply::Size { machines, tasks, operations: 0, seed, cores: 1 };
+    let size = apply::ApplySize { machines, tasks, operations: 0, seed, cores: 1 };
     let mut cell = apply::filled(size, nowhere)?;
     let mut jobs: Vec<(String, u32)> =
         cell.named_jobs().map(|job| (job.spec.name.to_string(), job.spec.tasks)).collect();
@@ -221,7 +221,7 @@ async fn appear(
         (0..number.into()).map(|number| waiting::job(0, number)).collect::<Result<_, _>>()?;
     for job in &jobs {
         let answered = resolver.ask(job.name.as_str()).await?;
-        if answered != Answered::NoSuchName {
+        if answered != ResolverReply::NoSuchName {
             return Err(Failure::failed(format!("error: {} is {answered:?}", job.name)));
         }
     }
@@ -234,7 +234,7 @@ async fn appear(
             .ask(request, async |mut client, request| client.jobs.submit(request).await)
             .await?;
         let begun = Instant::now();
-        while resolver.ask(job.name.as_str()).await? != Answered::Found {
+        while resolver.ask(job.name.as_str()).await? != ResolverReply::Found {
             if begun.elapsed() > PATIENCE {
                 return Err(Failure::failed(format!("error: {} has no name", job.name)));
             }
@@ -338,14 +338,14 @@ fn ensure_record(first: Option<v1::NamesChange>) -> anyhow::Result<()> {
 
 /// What a name server said about a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answered {
+enum ResolverReply {
     Found,
     NoSuchName,
     Failed(u8),
 }
 
-fn ensure_found(name: &str, answered: Answered) -> anyhow::Result<()> {
-    ensure!(answered == Answered::Found, "the name server says of {name}: {answered:?}");
+fn ensure_found(name: &str, answered: ResolverReply) -> anyhow::Result<()> {
+    ensure!(answered == ResolverReply::Found, "the name server says of {name}: {answered:?}");
     Ok(())
 }
 
@@ -363,7 +363,7 @@ impl Resolver {
     }
 
     /// Asks for the addresses of a job of the user.
-    async fn ask(&mut self, job: &str) -> anyhow::Result<Answered> {
+    async fn ask(&mut self, job: &str) -> anyhow::Result<ResolverReply> {
         self.id = self.id.wrapping_add(1);
         let mut request = Vec::with_capacity(64);
         request.extend(self.id.to_be_bytes());
@@ -384,9 +384,9 @@ impl Resolver {
                     if [*first, *second] == self.id.to_be_bytes() =>
                 {
                     return Ok(match flags & 0xf {
-                        0 => Answered::Found,
-                        3 => Answered::NoSuchName,
-                        code => Answered::Failed(code),
+                        0 => ResolverReply::Found,
+                        3 => ResolverReply::NoSuchName,
+                        code => ResolverReply::Failed(code),
                     });
                 }
                 _ => {}

@@ -28,8 +28,8 @@ use super::latencies::Latencies;
 use super::masters::{self, Masters};
 use super::waiting::{self, Window};
 use super::{CommonOptions, Disk, rounded, run};
-use browser::{Browser, Counts, Site};
-use large::{Job, Large};
+use browser::{Browser, Site, ViewerCounts};
+use large::{JobSummary, Large};
 
 /// The options.
 #[derive(Clone, Debug, Args)]
@@ -205,8 +205,8 @@ async fn measured(options: &Options) -> Result<Figures, Failure> {
     let mut connection = masters.connect()?;
     let leader = masters.form(&mut connection).await?;
     let disk = Disk::measure(&masters)?;
-    let size = (options.machines, options.tasks);
-    let mut large = Large::make(&masters, &mut connection, leader, size).await?;
+    let (machines, tasks) = (options.machines, options.tasks);
+    let mut large = Large::make(&masters, &mut connection, leader, machines, tasks).await?;
     let browsers = sign_in(&masters, leader, address).await?;
     let pages = Pages::of(options.machines, &large);
 
@@ -308,9 +308,9 @@ async fn sign_in(
 /// The pages that are asked.
 struct Pages {
     machines: u32,
-    large: Job,
-    jobs: Vec<Job>,
-    stuck: Job,
+    large: JobSummary,
+    jobs: Vec<JobSummary>,
+    stuck: JobSummary,
 }
 
 /// The kinds, the cell first.
@@ -328,7 +328,7 @@ impl Pages {
 
     /// A page of a kind: each time of another task and machine.
     fn path(&self, kind: &str, number: u32) -> String {
-        let Job { user, name, tasks } = &self.large;
+        let JobSummary { user, name, tasks } = &self.large;
         match kind {
             "cell" => "/".to_owned(),
             "job" => format!("/jobs/{user}/{name}"),
@@ -435,13 +435,13 @@ impl Pages {
 /// Those who look at live pages.
 struct Viewers {
     watching: JoinSet<anyhow::Result<()>>,
-    counts: Arc<Counts>,
+    counts: Arc<ViewerCounts>,
 }
 
 impl Viewers {
     /// Opens their pages, a few at a time.
     async fn open(pages: &Pages, browsers: &[Browser], number: u32) -> anyhow::Result<Self> {
-        let counts = Arc::new(Counts::default());
+        let counts = Arc::new(ViewerCounts::default());
         let mut watching = JoinSet::new();
         let opening = Arc::new(tokio::sync::Semaphore::new(OPENED_AT_ONCE.into()));
         for viewer in 0..number {
@@ -461,7 +461,7 @@ impl Viewers {
 
     /// Changed parts, bytes, and pages rendered again so far.
     fn seen(&self) -> [u64; 3] {
-        let Counts { parts, bytes, rendered, .. } = &*self.counts;
+        let ViewerCounts { parts, bytes, rendered, .. } = &*self.counts;
         [parts, bytes, rendered].map(|count| count.load(Ordering::Relaxed))
     }
 

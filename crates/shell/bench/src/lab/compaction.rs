@@ -42,7 +42,7 @@ pub(crate) struct With {
 
 /// The size of a cell.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Size {
+pub(crate) struct CompactionSize {
     pub(crate) machines: usize,
     pub(crate) tasks: usize,
 }
@@ -51,12 +51,12 @@ pub(crate) struct Size {
 /// follows that of the replayed cell.
 pub(crate) fn cells(
     settings: &[(Reclamation, Vec<Ratios>)],
-    replayed: Size,
+    replayed: CompactionSize,
     seed: u64,
     orders: u64,
 ) -> anyhow::Result<Vec<Compacted>> {
     let slice = slice::read(Scale::default()).snapshot;
-    let Size { machines, tasks } = replayed;
+    let CompactionSize { machines, tasks } = replayed;
     let real = ("the real cell of 2011, a twenty-fifth".to_owned(), slice);
     let drawn = Shape::names().filter_map(Shape::named).map(|shape| {
         (

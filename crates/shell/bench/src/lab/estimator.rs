@@ -10,7 +10,7 @@ use command::output::{self, Format};
 use command::{Done, Failure};
 use flate2::read::MultiGzDecoder;
 use lab::Outcome;
-use lab::replay::{Plan, replay};
+use lab::replay::{ReplayPlan, replay};
 use lab::usage::{self, Workload};
 use model::Reclamation;
 use model::{Bytes, MilliCores, Resources, Span};
@@ -20,7 +20,7 @@ use trace::CellSnapshot;
 use trace::google2011::{Scale, slice};
 use trace::shapes::{Shape, generate};
 
-use super::compaction::{self, Size};
+use super::compaction::{self, CompactionSize};
 use super::figures;
 use super::report::{Replayed, Report};
 
@@ -106,14 +106,14 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 /// What is replayed.
-struct Input {
+struct ReplayInput {
     workload: Workload,
     machines: Vec<Resources>,
     lead_in: Span,
     length: Span,
     says: String,
     /// The size of the cell whose tasks got drawn usage; none for a file.
-    drawn: Option<Size>,
+    drawn: Option<CompactionSize>,
 }
 
 /// Runs the experiment and prints the results.
@@ -133,7 +133,7 @@ pub(crate) fn run(options: &Options) -> Done {
         schedule => vec![lengths(schedule)],
     };
     let replayed = |machines: &[Resources]| -> Vec<Outcome> {
-        let plans = schedules.iter().map(|schedule| Plan {
+        let plans = schedules.iter().map(|schedule| ReplayPlan {
             machines: machines.to_vec(),
             schedule: schedule.clone(),
             every: Span(u64::try_from(options.every.as_micros()).unwrap_or(u64::MAX)),
@@ -190,14 +190,14 @@ impl Options {
         self.seed
     }
 
-    fn input(&self) -> Result<Input, Failure> {
+    fn input(&self) -> Result<ReplayInput, Failure> {
         match &self.usage {
             Some(path) => self.recorded(path),
             None => self.drawn(),
         }
     }
 
-    fn drawn(&self) -> Result<Input, Failure> {
+    fn drawn(&self) -> Result<ReplayInput, Failure> {
         let (cell, says) = self.cell()?;
         let workload = usage::draw(&cell, self.shape, self.seed);
         let synthetic = match self.shape.is_calibrated() {
@@ -205,7 +205,7 @@ impl Options {
             false => "synthetic usage that nothing was calibrated to",
         };
         let hours = self.hours.unwrap_or(24);
-        Ok(Input {
+        Ok(ReplayInput {
             says: format!(
                 "{synthetic} in the shape {}, seed {}; machines, limits and priorities of {says}",
                 self.shape, self.seed
@@ -214,7 +214,10 @@ impl Options {
             workload,
             lead_in: LEAD_IN,
             length: Span::from_secs(hours * 3_600),
-            drawn: Some(Size { machines: cell.machines.len(), tasks: cell.tasks().count() }),
+            drawn: Some(CompactionSize {
+                machines: cell.machines.len(),
+                tasks: cell.tasks().count(),
+            }),
         })
     }
 
@@ -239,7 +242,7 @@ impl Options {
         Ok((cell, format!("a cell in the shape of {}, calibrated synthetic", shape.name())))
     }
 
-    fn recorded(&self, path: &Path) -> Result<Input, Failure> {
+    fn recorded(&self, path: &Path) -> Result<ReplayInput, Failure> {
         let shown = path.display();
         let file = opened(path)
             .map_err(|error| Failure::usage(format!("error: cannot read {shown}: {error}")))?;
@@ -265,7 +268,7 @@ impl Options {
             || needed(&workload, &capacity),
             |number| usize::try_from(number).unwrap_or(usize::MAX),
         );
-        Ok(Input {
+        Ok(ReplayInput {
             says: format!(
                 "{shown}: {} windows of {} production tasks and {} others",
                 table.windows,

@@ -7,7 +7,7 @@ use masterd::recover::{record, recover};
 use model::{RestoreEpoch, Term, Time};
 use replica::{Input, Output, Replica, Settings};
 use store::DataDirectory;
-use store::log::{Kind, RecordRef};
+use store::log::{RecordKind, RecordRef};
 
 use crate::history::write_history;
 
@@ -27,7 +27,7 @@ fn start(directory: &DataDirectory) -> Cell {
                 Output::Persist(persist) => {
                     if let Some(state) = persist.hard_state {
                         let (kind, term, payload) =
-                            (Kind::HardState, state.term.0, &state.to_bytes());
+                            (RecordKind::HardState, state.term.0, &state.to_bytes());
                         let record = RecordRef { kind, term, index: 0, level: 0, payload };
                         log.append(&[record]).expect("there is room");
                     }

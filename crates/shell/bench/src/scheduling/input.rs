@@ -150,7 +150,7 @@ impl Maker {
         let Reply::MachineAdded(id) = added else { anyhow::bail!("{added:?}") };
         let report = MachineReport {
             capacity: machine.capacity,
-            attributes: machine.attributes.iter().map(named).collect(),
+            attributes: machine.attributes.iter().map(|(name, value)| named(name, value)).collect(),
             ..MachineReport::default()
         };
         let describe = Op::DescribeMachine { machine: id, report: Arc::new(report) };
@@ -192,9 +192,9 @@ impl Maker {
 }
 
 /// An attribute of a machine, under the name that the cell uses.
-fn named((name, value): (&String, &String)) -> (String, String) {
+fn named(name: &str, value: &str) -> (String, String) {
     let name = if name == "power" { attribute::POWER_DOMAIN } else { name };
-    (name.to_owned(), value.clone())
+    (name.to_owned(), value.to_owned())
 }
 
 /// Sets the reservations of a job's tasks to [`RESERVED`].

@@ -184,7 +184,7 @@ fn figures(options: &Options) -> anyhow::Result<Figures> {
             }
         }
         let of_usual = policies.first().map_or(machines.clone(), |usual| usual.machines.clone());
-        policies.push(packed((policy, relaxed), machines, &bounds, &of_usual));
+        policies.push(packed(policy, relaxed, machines, &bounds, &of_usual));
     }
     let spent = watch.stop()?;
     Ok(Figures {
@@ -256,7 +256,8 @@ fn search(
 
 #[expect(clippy::cast_precision_loss, reason = "ratios, rounded for display")]
 fn packed(
-    (policy, relaxed_randomisation): (Policy, bool),
+    policy: Policy,
+    relaxed_randomisation: bool,
     machines: Vec<usize>,
     bounds: &[usize],
     usual: &[usize],

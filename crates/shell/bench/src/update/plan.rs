@@ -38,24 +38,39 @@ pub(super) struct Planned {
 
 const BOUND_MS: f64 = 100.0;
 
-type Change = fn(&mut JobSpec);
+/// A change of a job that is planned.
+#[derive(Clone, Copy)]
+struct PlannedChange {
+    name: &'static str,
+    edit: fn(&mut JobSpec),
+    /// What it does to every task that has room for it.
+    expected: ChangeKind,
+}
 
-/// The planned changes, and what each does to every task that has room for it.
-const CHANGES: [(&str, Change, ChangeKind); 3] = [
-    ("another command", |spec| spec.task.cmd.push("--more".to_owned()), ChangeKind::Restart),
-    (
-        "higher limits",
-        |spec| {
+/// The planned changes.
+const CHANGES: [PlannedChange; 3] = [
+    PlannedChange {
+        name: "another command",
+        edit: |spec| spec.task.cmd.push("--more".to_owned()),
+        expected: ChangeKind::Restart,
+    },
+    PlannedChange {
+        name: "higher limits",
+        edit: |spec| {
             spec.task.limit.cpu = MilliCores(spec.task.limit.cpu.0 + 1);
             spec.task.limit.ram = Bytes(spec.task.limit.ram.0 + (1 << 20));
         },
-        ChangeKind::InPlace,
-    ),
-    ("other machines", |spec| spec.task.constraints = vec![in_half("b")], ChangeKind::Move),
+        expected: ChangeKind::InPlace,
+    },
+    PlannedChange {
+        name: "other machines",
+        edit: |spec| spec.task.constraints = vec![in_half("b")],
+        expected: ChangeKind::Move,
+    },
 ];
 
 /// One plan, and the time of its parts.
-struct Run {
+struct PlanRun {
     kinds: BTreeMap<ChangeKind, u32>,
     placed: usize,
     unplaced: usize,
@@ -66,15 +81,11 @@ struct Run {
 /// Plans each change so often.
 pub(super) fn measure(cell: &Cell, job: &Job, runs: u16) -> anyhow::Result<Vec<Planned>> {
     let changes = CHANGES.into_iter();
-    changes.map(|(name, change, kind)| planned(cell, job, (name, change, kind), runs)).collect()
+    changes.map(|change| planned(cell, job, change, runs)).collect()
 }
 
-fn planned(
-    cell: &Cell,
-    job: &Job,
-    (change, edit, expected): (&'static str, Change, ChangeKind),
-    runs: u16,
-) -> anyhow::Result<Planned> {
+fn planned(cell: &Cell, job: &Job, change: PlannedChange, runs: u16) -> anyhow::Result<Planned> {
+    let PlannedChange { name: change, edit, expected } = change;
     let mut spec = JobSpec::clone(&job.spec);
     edit(&mut spec);
     let spec = Arc::new(spec);
@@ -86,16 +97,16 @@ fn planned(
     // Where a machine is full, a task that grows moves.
     let as_expected = kinds.keys().all(|kind| [expected, ChangeKind::Move].contains(kind));
     ensure!(of(expected) > 0 && as_expected, "{change} does something else: {kinds:?}");
-    let sorted = |time: fn(&Run) -> f64| {
+    let sorted = |time: fn(&PlanRun) -> f64| {
         let mut times: Vec<f64> = runs.iter().map(time).collect();
         times.sort_unstable_by(f64::total_cmp);
         times
     };
-    let median = |time: fn(&Run) -> f64| {
+    let median = |time: fn(&PlanRun) -> f64| {
         let times = sorted(time);
         times.get(times.len() / 2).copied().unwrap_or_default()
     };
-    let max = |time: fn(&Run) -> f64| sorted(time).last().copied().unwrap_or_default();
+    let max = |time: fn(&PlanRun) -> f64| sorted(time).last().copied().unwrap_or_default();
     let max_ms = max(|run| wall(run.all));
     Ok(Planned {
         change,
@@ -117,7 +128,7 @@ fn planned(
 }
 
 /// As `masterd` plans a change.
-fn plan(cell: &Cell, job: &Job, spec: &Arc<JobSpec>) -> anyhow::Result<Run> {
+fn plan(cell: &Cell, job: &Job, spec: &Arc<JobSpec>) -> anyhow::Result<PlanRun> {
     let all = Stopwatch::start()?;
     let watch = Stopwatch::start()?;
     let changes = job.spec.changes(spec);
@@ -142,7 +153,7 @@ fn plan(cell: &Cell, job: &Job, spec: &Arc<JobSpec>) -> anyhow::Result<Run> {
     let (assignments, unplaced) = (found.assignments.len(), found.unplaced);
     drop((found, preview, changes));
     let parts = [classified, previewed, placed];
-    Ok(Run { kinds, placed: assignments, unplaced, parts, all: all.stop()? })
+    Ok(PlanRun { kinds, placed: assignments, unplaced, parts, all: all.stop()? })
 }
 
 fn wall(spent: Spent) -> f64 {

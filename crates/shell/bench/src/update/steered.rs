@@ -49,7 +49,7 @@ struct Host {
 
 /// What was committed since the counts were taken last.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct CommitCounts {
     pub(super) operations: u64,
     /// Operations with steps of updates, and with observations of machines.
     pub(super) step_operations: u64,
@@ -78,7 +78,7 @@ pub(super) struct Steered {
     hosts: BTreeMap<MachineId, Host>,
     /// Processor time of the replica.
     pub(super) cpu: Duration,
-    pub(super) counts: Counts,
+    pub(super) counts: CommitCounts,
     /// The number of changes that were handed to the disk and are not durable.
     pub(super) not_durable: usize,
     last_checkpoint: u64,
@@ -107,7 +107,7 @@ impl Steered {
             random: Random::new(seed),
             hosts,
             cpu: Duration::ZERO,
-            counts: Counts::default(),
+            counts: CommitCounts::default(),
             not_durable: 0,
             last_checkpoint: 0,
             reply: None,
@@ -131,7 +131,7 @@ impl Steered {
 
     /// Forgets what was counted.
     pub(super) fn begin_counts(&mut self) {
-        (self.counts, self.cpu) = (Counts::default(), Duration::ZERO);
+        (self.counts, self.cpu) = (CommitCounts::default(), Duration::ZERO);
     }
 
     /// Lets time pass.

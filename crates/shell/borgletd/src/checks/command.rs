@@ -25,7 +25,7 @@ const KEPT_BYTES: usize = 512;
 const KILL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// One of the output streams of a command.
-struct Stream {
+struct OutputStream {
     pipe: Option<pipe::Receiver>,
     kept: Vec<u8>,
 }
@@ -84,7 +84,7 @@ pub(super) async fn run(
             }
         }
     };
-    let said = |out: &Stream, err: &Stream| {
+    let said = |out: &OutputStream, err: &OutputStream| {
         let line = out.first_line().or_else(|| err.first_line());
         line.map(|line| format!(": {line}")).unwrap_or_default()
     };
@@ -115,11 +115,11 @@ struct Ends {
     control: OwnedFd,
 }
 
-fn files_of(session: &mut Session) -> io::Result<(Stream, Stream, Ends)> {
+fn files_of(session: &mut Session) -> io::Result<(OutputStream, OutputStream, Ends)> {
     let out = session.child.stdout.take().map(OwnedFd::from);
     let err = session.child.stderr.take().map(OwnedFd::from);
     let ends = Ends { command: end_of(&session.child)?, control: session.control.readable()? };
-    Ok((Stream::new(out)?, Stream::new(err)?, ends))
+    Ok((OutputStream::new(out)?, OutputStream::new(err)?, ends))
 }
 
 /// Kills a command with all that it has started, and waits for its end: briefly here, and beside for as
@@ -140,7 +140,7 @@ async fn reap(session: Session, turn: Turn<UserName>) {
     let _late = timeout_at(tokio::time::Instant::now() + KILL_PATIENCE, gone).await;
 }
 
-impl Stream {
+impl OutputStream {
     fn new(pipe: Option<OwnedFd>) -> io::Result<Self> {
         let pipe = pipe.map(pipe::Receiver::from_owned_fd).transpose()?;
         Ok(Self { pipe, kept: Vec::new() })

@@ -17,9 +17,9 @@ const BELIEVED_FOR: Duration = Duration::from_millis(10);
 const KNOWN_MAX: usize = 16_384;
 
 /// The clients of the name server of this machine.
-pub(crate) struct TaskClients(Option<Mutex<Known>>);
+pub(crate) struct TaskClients(Option<Mutex<ClientTable>>);
 
-struct Known {
+struct ClientTable {
     /// The address of the name server.
     server: SocketAddr,
     peers: Peers,
@@ -31,7 +31,7 @@ impl TaskClients {
     pub(crate) fn new(server: Option<SocketAddr>) -> Self {
         let peers = server.map(|server| (server, Peers::open()));
         Self(peers.and_then(|(server, peers)| match peers {
-            Ok(peers) => Some(Mutex::new(Known { server, peers, users: HashMap::new() })),
+            Ok(peers) => Some(Mutex::new(ClientTable { server, peers, users: HashMap::new() })),
             Err(error) => {
                 tracing::warn!("for DNS all tasks of this machine are one client: {error}");
                 None
@@ -57,7 +57,7 @@ impl TaskClients {
     }
 }
 
-impl Known {
+impl ClientTable {
     fn user(&mut self, protocol: Protocol, peer: SocketAddr, now: Instant) -> Option<u32> {
         let is_new = |since: Instant| now.saturating_duration_since(since) < BELIEVED_FOR;
         match self.users.get(&(protocol, peer)) {

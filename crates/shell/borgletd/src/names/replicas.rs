@@ -17,13 +17,13 @@ use tonic::{Code, Request, Response, Status, Streaming};
 const TIMEOUT: Duration = Duration::from_millis(700);
 
 /// The replicas, the one that has answered last first.
-pub(super) struct Replicas {
+pub(super) struct ReplicaClients {
     credentials: Rotating,
     masters: Masters,
     clients: Mutex<Vec<(String, NamesClient<Channel>)>>,
 }
 
-impl Replicas {
+impl ReplicaClients {
     pub(super) fn new(credentials: Rotating, masters: Masters) -> Self {
         Self { credentials, masters, clients: Mutex::default() }
     }

@@ -30,7 +30,7 @@ const HURRY_ROUNDS: u32 = 3;
 /// The sizes that are known, and the count under way.
 #[derive(Default)]
 pub(super) struct DiskScan {
-    known: BTreeMap<InstanceId, Known>,
+    known: BTreeMap<InstanceId, DirectorySize>,
     under_way: Option<Count>,
     /// The free space in the last round.
     free: Option<u64>,
@@ -39,7 +39,7 @@ pub(super) struct DiskScan {
 }
 
 /// The result of the last count.
-struct Known {
+struct DirectorySize {
     since: Instant,
     next: Instant,
     bytes: Bytes,
@@ -113,7 +113,8 @@ impl DiskScan {
             }
             let Count { instance, since, steps, own, all, .. } = count;
             let rest = if steps <= 2 { REST_OF_FEW } else { REST };
-            self.known.insert(instance, Known { since, next: since + rest, bytes: Bytes(all) });
+            self.known
+                .insert(instance, DirectorySize { since, next: since + rest, bytes: Bytes(all) });
             if let Some(own) = own {
                 let unnamed = match allocs.contains(&instance) {
                     true => 0,

@@ -21,7 +21,7 @@ use client::{Connection, Target};
 use command::{Done, Failure, runtime};
 use model::{Address, AddressError, Bytes};
 
-use super::exec::{Errors, OnSignal, Session, Streams, read_input};
+use super::exec::{Errors, ExecSession, OnSignal, Streams, read_input};
 
 use unpack::Top;
 
@@ -130,7 +130,7 @@ pub(super) fn copy(cell: Target<'_>, args: CopyArgs) -> Result<ExitCode, Failure
     let there = if matches!(here, Here::Source(_)) { UNPACK } else { PACK };
     // A path that begins with a dash is no flag.
     let command = [PROGRAM, there, "--", &path].map(str::to_owned).to_vec();
-    let session = Session { task: &task, usage: "cp", command, terminal: None };
+    let session = ExecSession { task: &task, usage: "cp", command, terminal: None };
     let runtime = runtime()?;
     let ended =
         process::block_on(&runtime, async { run(Connection::open(cell)?, session, here).await });
@@ -185,7 +185,7 @@ type Local = anyhow::Result<(Copied, u64)>;
 /// Runs both ends; returns the exit status of the one in the task, and what became of the other.
 async fn run(
     connection: Connection,
-    session: Session<'_>,
+    session: ExecSession<'_>,
     here: Here,
 ) -> Result<(u8, Local), Failure> {
     let pipe = std::io::pipe();

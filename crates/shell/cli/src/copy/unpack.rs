@@ -36,7 +36,7 @@ pub(super) enum Top {
 }
 
 /// A directory whose content follows.
-struct Open {
+struct OpenDirectory {
     name: PathBuf,
     place: PathBuf,
     /// The mode and time of a new one. They are set at the end, so that it can be written into.
@@ -100,7 +100,7 @@ struct Unpacking {
     /// Whether the entry at the top has come.
     has_top: bool,
     /// The directories from the top to where the archive is; real directories, none of them a link.
-    open: Vec<Open>,
+    open: Vec<OpenDirectory>,
     copied: Copied,
 }
 
@@ -127,7 +127,7 @@ impl Unpacking {
                     }
                     Err(error) => return Err(error).with_context(|| about(&place)),
                 };
-                self.open.push(Open { name, place, new });
+                self.open.push(OpenDirectory { name, place, new });
             }
             EntryType::Regular => {
                 let size = entry.size();

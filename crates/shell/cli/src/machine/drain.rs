@@ -120,7 +120,7 @@ async fn plan(
 /// Waits until none of the machines has a task.
 async fn wait(connection: &mut Connection, names: &[MachineName], timeout: Duration) -> Done {
     let begun = tokio::time::Instant::now();
-    let mut progress = Progress { live: std::io::stderr().is_terminal(), reported: None };
+    let mut progress = DrainProgress { live: std::io::stderr().is_terminal(), reported: None };
     loop {
         let machines = with_tasks(connection, names).await?;
         let busy: Vec<&str> = machines
@@ -204,12 +204,12 @@ async fn with_tasks(
 }
 
 /// Progress of the remaining tasks on stderr.
-struct Progress {
+struct DrainProgress {
     live: bool,
     reported: Option<(String, Instant)>,
 }
 
-impl Progress {
+impl DrainProgress {
     fn say(&mut self, left: u32, waits_for: &str) {
         let text = format!("{} left: {waits_for}", tasks_are(left));
         let is_new = self.reported.as_ref().is_none_or(|(before, _)| *before != text);

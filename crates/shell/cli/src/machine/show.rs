@@ -16,7 +16,7 @@ use present::machine_words::{held_ports, ports, task_network};
 use super::obey;
 use crate::ListArgs;
 use crate::moment::{self, Moment};
-use crate::show::{self, Shown};
+use crate::show::{self, Printer};
 use crate::usage;
 
 /// The attribute that has a column of its own if a machine has it.
@@ -59,7 +59,7 @@ pub(crate) fn list(cell: Target<'_>, args: &ListArgs) -> Done {
                 note.iter().for_each(|note| output::say(&format!("note: {note}\n")));
                 Ok(())
             };
-            Ok((index, Box::new(shown) as Shown))
+            Ok((index, Box::new(shown) as Printer))
         })
         .await
     })
@@ -315,7 +315,8 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
     let rows = rows.into_iter().map(Vec::from).collect();
     let mut text = output::table(&["machine", &machine.name], rows);
     if !machine.attributes.is_empty() {
-        let rows = machine.attributes.iter().map(|attribute| attribute_row(machine, attribute));
+        let rows =
+            machine.attributes.iter().map(|(name, value)| attribute_row(machine, name, value));
         let table = output::table(&["ATTRIBUTE", "VALUE", "SAID BY"], rows.collect());
         let _infallible = write!(text, "\n{table}");
     }
@@ -374,7 +375,7 @@ fn core(machine: &v1::MachineStatus) -> String {
     }
 }
 
-fn attribute_row(machine: &v1::MachineStatus, (name, value): (&String, &String)) -> Vec<String> {
+fn attribute_row(machine: &v1::MachineStatus, name: &str, value: &String) -> Vec<String> {
     let own = machine.report.as_ref().and_then(|report| report.attributes.get(name));
     let by = match (machine.operator_attributes.contains_key(name), own) {
         (false, _) => "the machine".to_owned(),

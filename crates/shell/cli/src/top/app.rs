@@ -17,7 +17,7 @@ const PAGES_MAX: usize = 20;
 
 /// A key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Key {
+pub(super) enum KeyPress {
     Char(char),
     Up,
     Down,
@@ -36,7 +36,7 @@ pub(super) enum Key {
 
 /// What a key demands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum KeyAction {
     None,
     Quit,
     /// Show the logs of a task.
@@ -88,7 +88,7 @@ pub(super) struct Data {
 
 /// Why there is no newer answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failed {
+pub(super) struct FetchFailure {
     pub(super) why: String,
     /// When the master last answered.
     pub(super) since: Time,
@@ -101,7 +101,7 @@ pub(super) struct App {
     pages: Vec<Page>,
     pub(super) mode: Mode,
     pub(super) data: Option<Data>,
-    pub(super) failed: Option<Failed>,
+    pub(super) failed: Option<FetchFailure>,
     /// When the master last answered.
     answered: Time,
     /// What was wrong with the last command.
@@ -168,7 +168,7 @@ impl App {
     /// Takes an error. One of an earlier view is dropped.
     pub(super) fn fail(&mut self, view: &View, why: String) {
         if view == self.view() {
-            self.failed = Some(Failed { why, since: self.answered });
+            self.failed = Some(FetchFailure { why, since: self.answered });
         }
     }
 
@@ -243,10 +243,10 @@ impl App {
     }
 
     /// Takes a key.
-    pub(super) fn key(&mut self, key: Key) -> Action {
+    pub(super) fn key(&mut self, key: KeyPress) -> KeyAction {
         let page = self.page;
-        if key == Key::Interrupt {
-            return Action::Quit;
+        if key == KeyPress::Interrupt {
+            return KeyAction::Quit;
         }
         self.message.clear();
         match &mut self.mode {
@@ -254,54 +254,56 @@ impl App {
             Mode::Filter => self.filter_key(key),
             Mode::Command(_) => self.command_key(key),
             Mode::Pane(pane) => match key {
-                Key::Char('q') => Action::Quit,
-                Key::Esc | Key::Backspace | Key::Enter => {
+                KeyPress::Char('q') => KeyAction::Quit,
+                KeyPress::Esc | KeyPress::Backspace | KeyPress::Enter => {
                     self.mode = Mode::Table;
-                    Action::None
+                    KeyAction::None
                 }
                 key => {
                     pane.key(key, page);
-                    Action::None
+                    KeyAction::None
                 }
             },
         }
     }
 
-    fn table_key(&mut self, key: Key) -> Action {
+    fn table_key(&mut self, key: KeyPress) -> KeyAction {
         let place = self.place();
         match key {
-            Key::Char('q') => return Action::Quit,
-            Key::Char('?') => self.mode = Mode::Pane(Pane::help()),
-            Key::Char('/') => self.mode = Mode::Filter,
-            Key::Char(':') => self.mode = Mode::Command(String::new()),
-            Key::Char('j') | Key::Down => self.select(place.saturating_add(1)),
-            Key::Char('k') | Key::Up => self.select(place.saturating_sub(1)),
-            Key::PageDown | Key::Char(' ') => self.select(place.saturating_add(self.page)),
-            Key::PageUp => self.select(place.saturating_sub(self.page)),
-            Key::Home | Key::Char('g') => self.select(0),
-            Key::End | Key::Char('G') => self.select(usize::MAX),
-            Key::Char('s' | '>') => self.sort_by(1),
-            Key::Char('<') => self.sort_by(-1),
-            Key::Char('S') => {
+            KeyPress::Char('q') => return KeyAction::Quit,
+            KeyPress::Char('?') => self.mode = Mode::Pane(Pane::help()),
+            KeyPress::Char('/') => self.mode = Mode::Filter,
+            KeyPress::Char(':') => self.mode = Mode::Command(String::new()),
+            KeyPress::Char('j') | KeyPress::Down => self.select(place.saturating_add(1)),
+            KeyPress::Char('k') | KeyPress::Up => self.select(place.saturating_sub(1)),
+            KeyPress::PageDown | KeyPress::Char(' ') => {
+                self.select(place.saturating_add(self.page));
+            }
+            KeyPress::PageUp => self.select(place.saturating_sub(self.page)),
+            KeyPress::Home | KeyPress::Char('g') => self.select(0),
+            KeyPress::End | KeyPress::Char('G') => self.select(usize::MAX),
+            KeyPress::Char('s' | '>') => self.sort_by(1),
+            KeyPress::Char('<') => self.sort_by(-1),
+            KeyPress::Char('S') => {
                 let sort = &mut self.page_mut().sort;
                 sort.is_reversed = !sort.is_reversed;
                 self.arrange();
             }
-            Key::Char('m') => self.mine(),
-            Key::Enter => return self.enter(),
-            Key::Esc if !self.page().filter.is_empty() => {
+            KeyPress::Char('m') => self.mine(),
+            KeyPress::Enter => return self.enter(),
+            KeyPress::Esc if !self.page().filter.is_empty() => {
                 self.page_mut().filter.clear();
                 self.arrange();
             }
-            Key::Esc | Key::Backspace => self.up(),
-            Key::Char('d') => return self.open(),
-            Key::Char('l') => match self.selected() {
-                Some(task @ Thing::Task { .. }) => return Action::Logs(task),
+            KeyPress::Esc | KeyPress::Backspace => self.up(),
+            KeyPress::Char('d') => return self.open(),
+            KeyPress::Char('l') => match self.selected() {
+                Some(task @ Thing::Task { .. }) => return KeyAction::Logs(task),
                 _ => "logs are those of a task: select one in :tasks".clone_into(&mut self.message),
             },
             _ => {}
         }
-        Action::None
+        KeyAction::None
     }
 
     /// Sorts by the next column or the one before.
@@ -329,7 +331,7 @@ impl App {
     }
 
     /// Goes down into the selected row.
-    fn enter(&mut self) -> Action {
+    fn enter(&mut self) -> KeyAction {
         match self.selected() {
             None => {}
             Some(Thing::Band(band)) => {
@@ -339,55 +341,57 @@ impl App {
             Some(Thing::Job { user, job }) => self.down(Page::new(View::Tasks { user, job })),
             Some(Thing::Machine(_) | Thing::Task { .. }) => return self.open(),
         }
-        Action::None
+        KeyAction::None
     }
 
     /// Opens a pane with the description of the selected row.
-    fn open(&mut self) -> Action {
-        let Some(thing) = self.selected() else { return Action::None };
+    fn open(&mut self) -> KeyAction {
+        let Some(thing) = self.selected() else { return KeyAction::None };
         self.mode = Mode::Pane(Pane::about(thing.clone()));
-        Action::Describe(thing)
+        KeyAction::Describe(thing)
     }
 
-    fn filter_key(&mut self, key: Key) -> Action {
+    fn filter_key(&mut self, key: KeyPress) -> KeyAction {
         let filter = &mut self.page_mut().filter;
         match key {
-            Key::Esc => {
+            KeyPress::Esc => {
                 filter.clear();
                 self.mode = Mode::Table;
             }
-            Key::Enter => self.mode = Mode::Table,
-            Key::Backspace if filter.pop().is_none() => self.mode = Mode::Table,
-            Key::Char(character) if filter.chars().count() < INPUT_MAX => filter.push(character),
-            Key::Up => self.select(self.place().saturating_sub(1)),
-            Key::Down => self.select(self.place().saturating_add(1)),
+            KeyPress::Enter => self.mode = Mode::Table,
+            KeyPress::Backspace if filter.pop().is_none() => self.mode = Mode::Table,
+            KeyPress::Char(character) if filter.chars().count() < INPUT_MAX => {
+                filter.push(character);
+            }
+            KeyPress::Up => self.select(self.place().saturating_sub(1)),
+            KeyPress::Down => self.select(self.place().saturating_add(1)),
             _ => {}
         }
         self.arrange();
-        Action::None
+        KeyAction::None
     }
 
-    fn command_key(&mut self, key: Key) -> Action {
-        let Mode::Command(typed) = &mut self.mode else { return Action::None };
+    fn command_key(&mut self, key: KeyPress) -> KeyAction {
+        let Mode::Command(typed) = &mut self.mode else { return KeyAction::None };
         match key {
-            Key::Enter => {
+            KeyPress::Enter => {
                 let typed = std::mem::take(typed);
                 self.mode = Mode::Table;
                 return self.command(&typed);
             }
-            Key::Esc => self.mode = Mode::Table,
-            Key::Backspace if typed.pop().is_none() => self.mode = Mode::Table,
-            Key::Char(character) if typed.chars().count() < INPUT_MAX => typed.push(character),
+            KeyPress::Esc => self.mode = Mode::Table,
+            KeyPress::Backspace if typed.pop().is_none() => self.mode = Mode::Table,
+            KeyPress::Char(character) if typed.chars().count() < INPUT_MAX => typed.push(character),
             _ => {}
         }
-        Action::None
+        KeyAction::None
     }
 
     /// Carries out a typed command.
-    fn command(&mut self, typed: &str) -> Action {
+    fn command(&mut self, typed: &str) -> KeyAction {
         match typed.trim() {
             "" => {}
-            "q" | "quit" => return Action::Quit,
+            "q" | "quit" => return KeyAction::Quit,
             "help" => self.mode = Mode::Pane(Pane::help()),
             "jobs mine" if self.user.is_some() => {
                 let user = self.user.clone();
@@ -398,6 +402,6 @@ impl App {
                 Err(why) => self.message = why,
             },
         }
-        Action::None
+        KeyAction::None
     }
 }

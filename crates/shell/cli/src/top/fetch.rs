@@ -16,16 +16,19 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const RETRY: Duration = Duration::from_millis(300);
 
 /// An answer to the request of a view: the usage, and why it is missing in it; or an error.
-pub(super) struct Answer {
+pub(super) struct FetchedView {
     pub(super) view: View,
-    pub(super) result: Result<Usage, String>,
+    pub(super) result: Result<UsageAnswer, String>,
 }
 
 /// A response, and why the usage is missing in it.
-pub(super) type Usage = (v1::UsageResponse, Option<String>);
+pub(super) type UsageAnswer = (v1::UsageResponse, Option<String>);
 
 /// Requests what a view shows.
-pub(super) async fn ask(connection: &mut Connection, view: &View) -> Result<Usage, client::Error> {
+pub(super) async fn ask(
+    connection: &mut Connection,
+    view: &View,
+) -> Result<UsageAnswer, client::Error> {
     match usage::ask_all(connection, view.of()).await {
         Ok(response) => Ok((response, None)),
         Err(client::Error::Answer(status)) if status.code() == tonic::Code::Unimplemented => {
@@ -40,7 +43,7 @@ pub(super) async fn ask(connection: &mut Connection, view: &View) -> Result<Usag
 pub(super) async fn repeat(
     mut connection: Connection,
     mut wanted: watch::Receiver<View>,
-    answers: mpsc::Sender<Answer>,
+    answers: mpsc::Sender<FetchedView>,
     interval: Duration,
 ) {
     connection.set_unanswered_patience(Duration::ZERO);
@@ -75,7 +78,7 @@ pub(super) async fn repeat(
             connection.elsewhere();
             pause = interval.min(RETRY);
         }
-        if answers.send(Answer { view, result }).await.is_err() {
+        if answers.send(FetchedView { view, result }).await.is_err() {
             return;
         }
     }

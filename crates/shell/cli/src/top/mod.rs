@@ -27,10 +27,10 @@ use process::clock::wall_clock;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
-use self::app::{Action, App};
-use self::fetch::Answer;
+use self::app::{App, KeyAction};
+use self::fetch::FetchedView;
 use self::programs::Programs;
-use self::screen::{Input, Screen};
+use self::screen::{Screen, TerminalInput};
 use self::table::Thing;
 use self::views::View;
 
@@ -136,14 +136,14 @@ async fn live(
         screen.draw(&mut app).map_err(failed)?;
         tokio::select! {
             input = screen.input() => match input.map_err(failed)? {
-                Input::Resized => {}
-                Input::Key(key) => match app.key(key) {
-                    Action::None => {}
-                    Action::Quit => break 0,
-                    Action::Describe(thing) => {
+                TerminalInput::Resized => {}
+                TerminalInput::Key(key) => match app.key(key) {
+                    KeyAction::None => {}
+                    KeyAction::Quit => break 0,
+                    KeyAction::Describe(thing) => {
                         tokio::spawn(programs.describe(thing, texts_there.clone()));
                     }
-                    Action::Logs(task) => {
+                    KeyAction::Logs(task) => {
                         screen.leave().map_err(failed)?;
                         let shown = programs.logs(&task, &mut terminated, &mut interrupted).await;
                         if shown.is_err() {
@@ -153,7 +153,7 @@ async fn live(
                     }
                 },
             },
-            Some(Answer { view, result }) = answers.recv() => match result {
+            Some(FetchedView { view, result }) = answers.recv() => match result {
                 Ok((response, lacks)) => app.answer(&view, response, lacks, wall_clock()),
                 Err(why) => app.fail(&view, why),
             },

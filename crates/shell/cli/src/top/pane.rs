@@ -2,7 +2,7 @@
 
 use command::output;
 
-use super::app::Key;
+use super::app::KeyPress;
 use super::table::Thing;
 
 /// How far a step to the side goes.
@@ -64,18 +64,18 @@ impl Pane {
     }
 
     /// Scrolls in a view of that many lines.
-    pub(super) fn key(&mut self, key: Key, height: usize) {
+    pub(super) fn key(&mut self, key: KeyPress, height: usize) {
         let last = self.lines.len().saturating_sub(height.max(1));
         let longest = self.lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
         match key {
-            Key::Char('j') | Key::Down => self.top += 1,
-            Key::Char('k') | Key::Up => self.top = self.top.saturating_sub(1),
-            Key::Char(' ') | Key::PageDown => self.top += height,
-            Key::PageUp => self.top = self.top.saturating_sub(height),
-            Key::Char('g') | Key::Home => self.top = 0,
-            Key::Char('G') | Key::End => self.top = last,
-            Key::Char('l') | Key::Right => self.left += ASIDE,
-            Key::Char('h') | Key::Left => self.left = self.left.saturating_sub(ASIDE),
+            KeyPress::Char('j') | KeyPress::Down => self.top += 1,
+            KeyPress::Char('k') | KeyPress::Up => self.top = self.top.saturating_sub(1),
+            KeyPress::Char(' ') | KeyPress::PageDown => self.top += height,
+            KeyPress::PageUp => self.top = self.top.saturating_sub(height),
+            KeyPress::Char('g') | KeyPress::Home => self.top = 0,
+            KeyPress::Char('G') | KeyPress::End => self.top = last,
+            KeyPress::Char('l') | KeyPress::Right => self.left += ASIDE,
+            KeyPress::Char('h') | KeyPress::Left => self.left = self.left.saturating_sub(ASIDE),
             _ => {}
         }
         self.top = self.top.min(last);
@@ -101,20 +101,20 @@ mod tests {
         pane.set("one\ntwo \x1b[2J\nthree");
         assert_eq!(shown(&pane), r"one|two \u{1b}[2J");
         for (key, expected) in [
-            (Key::Char('j'), r"two \u{1b}[2J|three"),
-            (Key::PageDown, r"two \u{1b}[2J|three"),
-            (Key::Home, r"one|two \u{1b}[2J"),
-            (Key::Char('k'), r"one|two \u{1b}[2J"),
-            (Key::Right, "|J"),
-            (Key::Left, r"one|two \u{1b}[2J"),
-            (Key::Char('G'), r"two \u{1b}[2J|three"),
-            (Key::Up, r"one|two \u{1b}[2J"),
+            (KeyPress::Char('j'), r"two \u{1b}[2J|three"),
+            (KeyPress::PageDown, r"two \u{1b}[2J|three"),
+            (KeyPress::Home, r"one|two \u{1b}[2J"),
+            (KeyPress::Char('k'), r"one|two \u{1b}[2J"),
+            (KeyPress::Right, "|J"),
+            (KeyPress::Left, r"one|two \u{1b}[2J"),
+            (KeyPress::Char('G'), r"two \u{1b}[2J|three"),
+            (KeyPress::Up, r"one|two \u{1b}[2J"),
         ] {
             pane.key(key, 2);
             assert_eq!(shown(&pane), expected, "{key:?}");
         }
         pane.set("");
-        pane.key(Key::Down, 2);
+        pane.key(KeyPress::Down, 2);
         assert_eq!(shown(&pane), "");
     }
 }

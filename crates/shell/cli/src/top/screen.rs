@@ -13,15 +13,15 @@ use ratatui::crossterm::terminal::{Clear, ClearType, EnterAlternateScreen, enabl
 use ratatui::{DefaultTerminal, Terminal};
 use tokio::sync::mpsc;
 
-use super::app::{App, Key};
+use super::app::{App, KeyPress};
 
 /// How often the thread that reads keys looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// What comes from the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Input {
-    Key(Key),
+pub(super) enum TerminalInput {
+    Key(KeyPress),
     Resized,
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Input {
 /// a hook on a panic.
 pub(super) struct Screen {
     terminal: DefaultTerminal,
-    inputs: mpsc::Receiver<io::Result<Input>>,
+    inputs: mpsc::Receiver<io::Result<TerminalInput>>,
     is_over: Arc<AtomicBool>,
     reader: Option<JoinHandle<()>>,
 }
@@ -54,7 +54,7 @@ impl Screen {
     }
 
     /// The next input.
-    pub(super) async fn input(&mut self) -> io::Result<Input> {
+    pub(super) async fn input(&mut self) -> io::Result<TerminalInput> {
         match self.inputs.recv().await {
             Some(input) => input,
             None => Err(io::Error::other("the terminal is gone")),
@@ -103,7 +103,7 @@ impl Drop for Screen {
 }
 
 /// Reads from the terminal until it is over.
-fn read(there: &mpsc::Sender<io::Result<Input>>, is_over: &AtomicBool) {
+fn read(there: &mpsc::Sender<io::Result<TerminalInput>>, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         let input = match event::poll(LOOK) {
             Ok(false) => continue,
@@ -118,32 +118,34 @@ fn read(there: &mpsc::Sender<io::Result<Input>>, is_over: &AtomicBool) {
     }
 }
 
-fn input(event: &Event) -> Option<Input> {
+fn input(event: &Event) -> Option<TerminalInput> {
     match event {
-        Event::Resize(..) => Some(Input::Resized),
-        Event::Key(key) if key.kind != KeyEventKind::Release => self::key(*key).map(Input::Key),
+        Event::Resize(..) => Some(TerminalInput::Resized),
+        Event::Key(key) if key.kind != KeyEventKind::Release => {
+            self::key(*key).map(TerminalInput::Key)
+        }
         _ => None,
     }
 }
 
-fn key(key: KeyEvent) -> Option<Key> {
+fn key(key: KeyEvent) -> Option<KeyPress> {
     let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
     Some(match key.code {
-        KeyCode::Char('c') if is_control => Key::Interrupt,
-        KeyCode::Char('h') if is_control => Key::Backspace,
+        KeyCode::Char('c') if is_control => KeyPress::Interrupt,
+        KeyCode::Char('h') if is_control => KeyPress::Backspace,
         KeyCode::Char(_) if is_control => return None,
-        KeyCode::Char(character) => Key::Char(character),
-        KeyCode::Up => Key::Up,
-        KeyCode::Down => Key::Down,
-        KeyCode::Left => Key::Left,
-        KeyCode::Right => Key::Right,
-        KeyCode::PageUp => Key::PageUp,
-        KeyCode::PageDown => Key::PageDown,
-        KeyCode::Home => Key::Home,
-        KeyCode::End => Key::End,
-        KeyCode::Enter => Key::Enter,
-        KeyCode::Esc => Key::Esc,
-        KeyCode::Backspace => Key::Backspace,
+        KeyCode::Char(character) => KeyPress::Char(character),
+        KeyCode::Up => KeyPress::Up,
+        KeyCode::Down => KeyPress::Down,
+        KeyCode::Left => KeyPress::Left,
+        KeyCode::Right => KeyPress::Right,
+        KeyCode::PageUp => KeyPress::PageUp,
+        KeyCode::PageDown => KeyPress::PageDown,
+        KeyCode::Home => KeyPress::Home,
+        KeyCode::End => KeyPress::End,
+        KeyCode::Enter => KeyPress::Enter,
+        KeyCode::Esc => KeyPress::Esc,
+        KeyCode::Backspace => KeyPress::Backspace,
         _ => return None,
     })
 }

@@ -5,7 +5,7 @@ use model::Time;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-use super::app::{Action, App, Key, Mode};
+use super::app::{App, KeyAction, KeyPress, Mode};
 use super::table::Thing;
 use super::views::View;
 
@@ -122,15 +122,19 @@ fn app(view: &View, response: v1::UsageResponse) -> App {
 }
 
 /// Types characters, and the named keys in angle brackets.
-fn keys(app: &mut App, typed: &str) -> Action {
-    let mut action = Action::None;
+fn keys(app: &mut App, typed: &str) -> KeyAction {
+    let mut action = KeyAction::None;
     let mut rest = typed;
     while let Some(first) = rest.chars().next() {
-        let named = [("<Enter>", Key::Enter), ("<Esc>", Key::Esc), ("<Back>", Key::Backspace)];
+        let named = [
+            ("<Enter>", KeyPress::Enter),
+            ("<Esc>", KeyPress::Esc),
+            ("<Back>", KeyPress::Backspace),
+        ];
         let named = named.into_iter().find(|(name, _)| rest.starts_with(name));
         let (length, key) = match named {
             Some((name, key)) => (name.len(), key),
-            None => (first.len_utf8(), Key::Char(first)),
+            None => (first.len_utf8(), KeyPress::Char(first)),
         };
         action = app.key(key);
         rest = &rest[length..];
@@ -306,7 +310,7 @@ m13       up      0.13   3.2 %  256 MiB
     assert_eq!(app.place(), 8);
     app.answer(&View::Machines, machines(0), None, NOW);
     assert!(frame(&app, 40, 7).contains("\nnone\n"));
-    assert_eq!(keys(&mut app, "jkdlsG<Enter>"), Action::None);
+    assert_eq!(keys(&mut app, "jkdlsG<Enter>"), KeyAction::None);
 }
 
 #[test]
@@ -355,7 +359,7 @@ fn a_filter_is_typed_kept_and_cleared() {
         ("/web<Esc>", "ben/index ana/web ben/crawl", KEYS),
         ("/<Back>", "ben/index ana/web ben/crawl", KEYS),
     ] {
-        assert_eq!(keys(&mut app, typed), Action::None);
+        assert_eq!(keys(&mut app, typed), KeyAction::None);
         assert_eq!(names(&app), shown, "{typed}");
         let frame = frame(&app, 80, 8);
         assert_eq!(frame.lines().last(), Some(last), "{typed}\n{frame}");
@@ -372,15 +376,15 @@ fn enter_goes_down_and_esc_goes_up() {
     assert!(frame(&app, 80, 8).contains("waiting for the master"), "no answer yet");
     keys(&mut app, "<Esc>");
     app.answer(&jobs_view(), jobs(), None, NOW);
-    assert_eq!(keys(&mut app, "/web<Enter><Enter>"), Action::None);
+    assert_eq!(keys(&mut app, "/web<Enter><Enter>"), KeyAction::None);
     assert_eq!(app.view(), &of_web());
     // A late answer to another view changes nothing.
     app.answer(&jobs_view(), jobs(), None, NOW);
     assert!(app.data.is_none());
     app.answer(&of_web(), tasks(), None, NOW);
     let task = Thing::Task { user: "ana".to_owned(), job: "web".to_owned(), index: 1 };
-    assert_eq!(keys(&mut app, "jl"), Action::Logs(task.clone()));
-    assert_eq!(keys(&mut app, "<Enter>"), Action::Describe(task.clone()));
+    assert_eq!(keys(&mut app, "jl"), KeyAction::Logs(task.clone()));
+    assert_eq!(keys(&mut app, "<Enter>"), KeyAction::Describe(task.clone()));
     app.describe(&task, "it runs\n\x1b]0;owned\x07");
     let shown = frame(&app, 80, 8);
     assert!(shown.starts_with("ana/web/1\nit runs\n\\u{1b}]0;owned\\u{7}\n"), "{shown}");
@@ -412,13 +416,13 @@ fn a_colon_goes_to_a_view_by_its_name() {
         (":<Enter>", of_web(), ""),
         (":cell<Enter>", View::Cell, ""),
     ] {
-        assert_eq!(keys(&mut app, typed), Action::None);
+        assert_eq!(keys(&mut app, typed), KeyAction::None);
         assert_eq!(app.view(), &view, "{typed}");
         assert_eq!(app.mode, Mode::Table, "{typed}");
         assert!(app.message.starts_with(says), "{typed}: {}", app.message);
         assert_eq!(app.message.is_empty(), says.is_empty(), "{typed}: {}", app.message);
     }
-    assert_eq!(keys(&mut app, ":q<Enter>"), Action::Quit);
+    assert_eq!(keys(&mut app, ":q<Enter>"), KeyAction::Quit);
     keys(&mut app, &":cell<Enter>".repeat(100));
     keys(&mut app, &format!(":{}", "x".repeat(1_000)));
     assert!(frame(&app, 300, 8).ends_with(&format!("\n:{}_", "x".repeat(100))), "bounded");
@@ -460,17 +464,17 @@ fn the_last_answer_stays_visible_while_no_master_answers() {
 #[test]
 fn help_is_a_pane_and_q_quits_except_in_typed_text() {
     let mut app = app(&jobs_view(), jobs());
-    assert_eq!(keys(&mut app, "?"), Action::None);
+    assert_eq!(keys(&mut app, "?"), KeyAction::None);
     assert!(frame(&app, 80, 24).contains("\ns > <          sort by the next column"));
     app.resize(10);
     keys(&mut app, "G");
     assert!(frame(&app, 80, 10).contains("column that does not fit is left out"));
-    assert_eq!(app.clone().key(Key::Char('q')), Action::Quit);
-    assert_eq!(keys(&mut app, "<Esc>"), Action::None);
+    assert_eq!(app.clone().key(KeyPress::Char('q')), KeyAction::Quit);
+    assert_eq!(keys(&mut app, "<Esc>"), KeyAction::None);
     assert_eq!(app.mode, Mode::Table);
-    assert_eq!(app.clone().key(Key::Char('q')), Action::Quit);
-    assert_eq!(keys(&mut app, "/q"), Action::None);
-    assert_eq!(app.key(Key::Interrupt), Action::Quit);
+    assert_eq!(app.clone().key(KeyPress::Char('q')), KeyAction::Quit);
+    assert_eq!(keys(&mut app, "/q"), KeyAction::None);
+    assert_eq!(app.key(KeyPress::Interrupt), KeyAction::Quit);
 }
 
 #[test]

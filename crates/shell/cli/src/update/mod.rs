@@ -157,7 +157,7 @@ fn open(cell: Target<'_>, args: &UpdateArgs) -> Done {
 /// Follows opened updates one after the other; the first failure is the command's.
 async fn follow_all(
     connection: &mut Connection,
-    opened: Vec<Option<Opened>>,
+    opened: Vec<Option<OpenedUpdate>>,
     proceed: &ProceedArgs,
 ) -> Done {
     if proceed.detach {
@@ -177,7 +177,7 @@ async fn follow_all(
 }
 
 /// An update that was opened.
-pub(crate) struct Opened {
+pub(crate) struct OpenedUpdate {
     pub(crate) job: v1::JobAddress,
     pub(crate) version: u32,
 }
@@ -217,7 +217,7 @@ async fn send(
     connection: &mut Connection,
     request: v1::UpdateRequest,
     name: &str,
-) -> Result<Option<Opened>, Failure> {
+) -> Result<Option<OpenedUpdate>, Failure> {
     let answer = connection
         .ask(request, async |mut client, request| client.updates.open(request).await)
         .await
@@ -232,7 +232,7 @@ async fn send(
         eprintln!("~ {}", change_text(change));
     }
     let job = v1::JobAddress { user: answer.user, job: name.to_owned() };
-    Ok(Some(Opened { job, version: answer.version }))
+    Ok(Some(OpenedUpdate { job, version: answer.version }))
 }
 
 pub(crate) fn resize(cell: Target<'_>, args: &ResizeArgs) -> Done {

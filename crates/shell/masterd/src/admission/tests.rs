@@ -14,18 +14,18 @@ use crate::caller::Caller;
 use crate::handle::{Core, NotTaken};
 use crate::message::Message;
 
-const BATCH: Asked = Asked::Submission(Band::BestEffortBatch);
-const FREE: Asked = Asked::Submission(Band::Free);
-const MID: Asked = Asked::Submission(Band::Mid);
-const MONITORING: Asked = Asked::Submission(Band::Monitoring);
-const PRODUCTION: Asked = Asked::Submission(Band::Production);
+const BATCH: RequestClass = RequestClass::Submission(Band::BestEffortBatch);
+const FREE: RequestClass = RequestClass::Submission(Band::Free);
+const MID: RequestClass = RequestClass::Submission(Band::Mid);
+const MONITORING: RequestClass = RequestClass::Submission(Band::Monitoring);
+const PRODUCTION: RequestClass = RequestClass::Submission(Band::Production);
 
 #[test]
 fn the_least_important_is_refused_first() {
-    let limits = Limits { requests: 80, bytes: 8_000 };
+    let limits = AdmissionLimits { requests: 80, bytes: 8_000 };
     let taken = |requests, bytes| {
-        let all = [FREE, BATCH, MID, PRODUCTION, MONITORING, Asked::Change];
-        let is = |asked: &Asked| excess(*asked, Load { requests, bytes }, limits).is_none();
+        let all = [FREE, BATCH, MID, PRODUCTION, MONITORING, RequestClass::Change];
+        let is = |asked: &RequestClass| excess(*asked, Load { requests, bytes }, limits).is_none();
         all.map(|asked| if is(&asked) { 'x' } else { '-' }).iter().collect::<String>()
     };
     // Free, best-effort batch, mid, production, monitoring, anything else.
@@ -71,7 +71,7 @@ fn user(name: &str) -> Option<Principal> {
 
 #[test]
 fn waiting_requests_count_twice_against_their_principal() {
-    let admission = Admission::new(Limits { requests: 80, bytes: 80_000 });
+    let admission = Admission::new(AdmissionLimits { requests: 80, bytes: 80_000 });
     let mut held: Vec<Counted> = Vec::new();
     let token = Some(Principal::Certificate(Serial([7; Serial::BYTES])));
     // As many changes as are accepted of each principal, of seven eighths of 80 requests.
@@ -85,26 +85,28 @@ fn waiting_requests_count_twice_against_their_principal() {
         (user("di"), 4),
     ] {
         let before = held.len();
-        while let Ok(counted) = admission.admit(Asked::Change, principal.clone(), 1) {
+        while let Ok(counted) = admission.admit(RequestClass::Change, principal.clone(), 1) {
             held.push(counted);
         }
         assert_eq!(held.len() - before, taken, "{principal:?}");
     }
     // Ana gets an error; the next principal finds room, and so does a scheduler.
-    let said = admission.admit(Asked::Change, user("ana"), 1).expect_err("too much").to_string();
+    let said =
+        admission.admit(RequestClass::Change, user("ana"), 1).expect_err("too much").to_string();
     assert!(said.starts_with("35 requests of yours are waiting already"), "{said}");
-    held.extend(admission.admit(Asked::Change, user("eve"), 1));
-    held.extend(admission.admit(Asked::Change, None, 1));
+    held.extend(admission.admit(RequestClass::Change, user("eve"), 1));
+    held.extend(admission.admit(RequestClass::Change, None, 1));
     assert_eq!(admission.waiting(), (68, 68));
     // After all answers, no principal is remembered.
     held.clear();
     assert_eq!(admission.lock().of_parties.len(), 0);
     assert_eq!(admission.waiting(), (0, 0));
     // One large request counts like many.
-    held.extend(admission.admit(Asked::Change, user("ana"), 35_000));
-    let said = admission.admit(Asked::Change, user("ana"), 1).expect_err("too much").to_string();
+    held.extend(admission.admit(RequestClass::Change, user("ana"), 35_000));
+    let said =
+        admission.admit(RequestClass::Change, user("ana"), 1).expect_err("too much").to_string();
     assert!(said.starts_with("1 requests of yours are waiting already"), "{said}");
-    held.extend(admission.admit(Asked::Change, user("eve"), 1));
+    held.extend(admission.admit(RequestClass::Change, user("eve"), 1));
     assert_eq!(held.len(), 2);
 }
 
@@ -156,7 +158,7 @@ fn a_request_without_quota_in_its_band_counts_as_free() {
         (&metered, "ana", "free", FREE),
         (&metered, "bo", "production", FREE),
     ] {
-        let asked = Asked::of(&ask(user, Some(priority)), cell, Time(100));
+        let asked = RequestClass::of(&ask(user, Some(priority)), cell, Time(100));
         assert_eq!(asked, expected, "{user} in {priority}");
     }
     // A task in an alloc is charged nothing, and a kill stays a kill.
@@ -166,8 +168,8 @@ fn a_request_without_quota_in_its_band_counts_as_free() {
     let alloc_set = Some("ana/room".parse().expect("an alloc set"));
     Arc::make_mut(&mut spec).kind = spec::Kind::Job { alloc_set };
     let inside = Request::Mutate(id, by, Mutation::Submit(spec));
-    assert_eq!(Asked::of(&inside, &metered, Time(100)), MID);
-    assert_eq!(Asked::of(&ask("bo", None), &metered, Time(100)), Asked::Change);
+    assert_eq!(RequestClass::of(&inside, &metered, Time(100)), MID);
+    assert_eq!(RequestClass::of(&ask("bo", None), &metered, Time(100)), RequestClass::Change);
 }
 
 /// A user's job of a priority, or a kill without one.

@@ -18,13 +18,13 @@ const SAY_EVERY: Duration = Duration::from_secs(30);
 
 /// When this replica first and last knew a leader.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct LeadershipHistory {
     first_led: Option<Instant>,
     last_led: Option<Instant>,
     said: Option<Instant>,
 }
 
-impl Standing {
+impl LeadershipHistory {
     /// The leader has changed.
     pub(super) fn led_by(&mut self, now: Instant, leader: Option<ReplicaId>, term: Term) {
         match leader {
@@ -42,7 +42,8 @@ impl Standing {
     pub(super) fn superseded(
         &mut self,
         now: Instant,
-        (by, why): (ReplicaId, String),
+        by: ReplicaId,
+        why: &str,
         leader: Option<ReplicaId>,
         metrics: &Metrics,
     ) -> anyhow::Result<()> {
@@ -109,7 +110,7 @@ mod tests {
             (Some(1), Some(50), 61, false),
             (Some(1), Some(2), 8, false),
         ] {
-            let mut standing = Standing::default();
+            let mut standing = LeadershipHistory::default();
             if let Some(led) = led {
                 standing.led_by(at(led), leader, Term(1));
             }
@@ -119,8 +120,8 @@ mod tests {
             let leads = leader.filter(|_| led.is_some() && ceased.is_none());
             assert_eq!(standing.is_alive(at(now), leads), lives, "{led:?} {ceased:?} {now}");
             let metrics = Metrics::default();
-            let by = (ReplicaId(3), "replica 3 says so".to_owned());
-            let refused = standing.superseded(at(now), by, leads, &metrics);
+            let why = "replica 3 says so";
+            let refused = standing.superseded(at(now), ReplicaId(3), why, leads, &metrics);
             assert_eq!(refused.is_ok(), lives);
             assert_eq!(metrics.core.restored_refused.get(), u64::from(lives));
         }

@@ -162,16 +162,25 @@ impl Keeper {
     }
 }
 
-/// Opens the files of a directory and starts the thread; the next operation is `next`, of a history
-/// that continues from a restoration.
+/// Where a history goes on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HistoryStart {
+    /// The next operation.
+    pub(crate) next: LogIndex,
+    /// The restoration that the history continues from.
+    pub(crate) epoch: RestoreEpoch,
+}
+
+/// Opens the files of a directory and starts the thread.
 pub(crate) fn start(
     directory: &Path,
-    (next, epoch): (LogIndex, RestoreEpoch),
+    begin: HistoryStart,
     peers: peers::Handle,
     retention: Retention,
     to_core: async_mpsc::Sender<Message>,
     metrics: Arc<Metrics>,
 ) -> anyhow::Result<(Recorder, Keeper)> {
+    let HistoryStart { next, epoch } = begin;
     let options = Options::of_at_most(retention.bytes);
     let (events, opened) = Events::open(directory, options)?;
     for damage in &opened.damage {
@@ -349,12 +358,12 @@ mod tests {
         let authority = authority.expect("an authority");
         let issued = authority.issue(&Identity::Master, Validity::lasting(FULL_DISK_WAIT * 60));
         let credentials = Rotating::new(issued.expect("a certificate")).expect("credentials");
-        let alone = (ReplicaId(1), "");
-        let peers = peers::start(&credentials, alone, BTreeMap::new(), to_core.clone());
+        let alone = BTreeMap::new();
+        let peers = peers::start(&credentials, ReplicaId(1), "", alone, to_core.clone());
         let peers = peers.expect("the threads start");
         let begin = |metrics: &Arc<Metrics>| {
             let (path, to_core) = (directory.path(), to_core.clone());
-            let begin = (LogIndex(1), RestoreEpoch::NEVER);
+            let begin = HistoryStart { next: LogIndex(1), epoch: RestoreEpoch::NEVER };
             start(path, begin, peers.handle(), retention, to_core, Arc::clone(metrics))
                 .expect("it opens")
         };

@@ -12,7 +12,7 @@ use anyhow::Context;
 use model::LogIndex;
 use replica::{HardState, Input, Persist};
 use store::LogBegins;
-use store::log::{Kind, Log, RecordRef};
+use store::log::{Log, RecordKind, RecordRef};
 use tokio::sync::mpsc;
 
 use crate::message::Message;
@@ -21,7 +21,7 @@ use crate::recover;
 use crate::threads::Component;
 
 /// A task for the log's thread.
-pub(crate) enum Task {
+pub(crate) enum LogTask {
     /// Make records durable.
     Persist(Persist),
     /// Append this when nothing else waits, without a sync: it confirms the records written before
@@ -34,7 +34,7 @@ pub(crate) enum Task {
 /// Sends records to the log's thread, and tells the state of the disk.
 #[derive(Clone, Debug)]
 pub(crate) struct ToLog {
-    tasks: SyncSender<Task>,
+    tasks: SyncSender<LogTask>,
     trouble: Arc<Trouble>,
     metrics: Arc<Metrics>,
 }
@@ -58,7 +58,7 @@ impl ToLog {
     ///
     /// # Errors
     /// If so much waits already that the process should restart from what is durable.
-    pub(crate) fn send(&self, task: Task) -> anyhow::Result<()> {
+    pub(crate) fn send(&self, task: LogTask) -> anyhow::Result<()> {
         match self.tasks.try_send(task) {
             Ok(()) => {
                 self.metrics.log.queue.inc();
@@ -128,27 +128,27 @@ pub(crate) fn start(
 fn write(
     log: &mut Log,
     mut begins: Option<LogBegins>,
-    waiting: &Receiver<Task>,
+    waiting: &Receiver<LogTask>,
     trouble: &Trouble,
     to_core: &mpsc::Sender<Message>,
     metrics: &LogMetrics,
 ) -> anyhow::Result<()> {
     measure(log, metrics);
-    let mut waiting = Waiting { queue: waiting, taken: VecDeque::new() };
+    let mut waiting = WaitingTasks { queue: waiting, taken: VecDeque::new() };
     while let Some(first) = waiting.next() {
         let (mut persists, mut bytes, mut task) = (Vec::new(), 0, Some(first));
         let mut noted = None;
         while let Some(this) = task {
             metrics.queue.dec();
             match this {
-                Task::Persist(persist) => {
+                LogTask::Persist(persist) => {
                     bytes += persist.entries.iter().map(|entry| entry.data.len()).sum::<usize>();
                     persists.push(persist);
                     // The task may have a newer promise.
                     noted = None;
                 }
-                Task::Note(state) => noted = Some(state),
-                Task::Truncate(index) => truncate(log, index),
+                LogTask::Note(state) => noted = Some(state),
+                LogTask::Truncate(index) => truncate(log, index),
             }
             task = if bytes < BYTES_AT_ONCE { waiting.next_that_is_there() } else { None };
         }
@@ -183,7 +183,7 @@ fn note_begun(begins: &mut Option<LogBegins>) {
 /// Appends a note; on a full disk it is omitted.
 fn note(log: &mut Log, noted: Option<HardState>) -> anyhow::Result<()> {
     let Some(state) = noted else { return Ok(()) };
-    let (kind, term, payload) = (Kind::HardState, state.term.0, &state.to_bytes());
+    let (kind, term, payload) = (RecordKind::HardState, state.term.0, &state.to_bytes());
     match log.append(&[RecordRef { kind, term, index: 0, level: 0, payload }]) {
         Err(error) if !error.is_no_room() => Err(error.into()),
         _ => Ok(()),
@@ -191,19 +191,19 @@ fn note(log: &mut Log, noted: Option<HardState>) -> anyhow::Result<()> {
 }
 
 /// The tasks that wait for the thread.
-struct Waiting<'a> {
-    queue: &'a Receiver<Task>,
+struct WaitingTasks<'a> {
+    queue: &'a Receiver<LogTask>,
     /// Tasks that were taken from the queue while there was no room for an earlier one.
-    taken: VecDeque<Task>,
+    taken: VecDeque<LogTask>,
 }
 
-impl Waiting<'_> {
+impl WaitingTasks<'_> {
     /// The next task; blocks until there is one; `None` when all senders are gone.
-    fn next(&mut self) -> Option<Task> {
+    fn next(&mut self) -> Option<LogTask> {
         self.taken.pop_front().or_else(|| self.queue.recv().ok())
     }
 
-    fn next_that_is_there(&mut self) -> Option<Task> {
+    fn next_that_is_there(&mut self) -> Option<LogTask> {
         self.taken.pop_front().or_else(|| self.queue.try_recv().ok())
     }
 
@@ -213,7 +213,7 @@ impl Waiting<'_> {
         let most = QUEUE.saturating_sub(self.taken.len());
         self.taken.extend(self.queue.try_iter().take(most));
         for task in &self.taken {
-            if let Task::Truncate(index) = task {
+            if let LogTask::Truncate(index) = task {
                 truncate(log, *index);
             }
         }
@@ -238,7 +238,7 @@ fn measure(log: &Log, metrics: &LogMetrics) {
 fn append(
     log: &mut Log,
     persists: &[Persist],
-    waiting: &mut Waiting<'_>,
+    waiting: &mut WaitingTasks<'_>,
     trouble: &Trouble,
     to_core: &mpsc::Sender<Message>,
 ) -> anyhow::Result<()> {
@@ -247,11 +247,11 @@ fn append(
     let mut records = Vec::new();
     for ((persist, state), bytes) in persists.iter().zip(&states).zip(&bytes) {
         if let Some((index, term)) = persist.restart {
-            let (kind, term, index) = (Kind::Restart, term.0, index.0);
+            let (kind, term, index) = (RecordKind::Restart, term.0, index.0);
             records.push(RecordRef { kind, term, index, level: 0, payload: &[] });
         }
         if let (Some(state), Some(bytes)) = (state, bytes) {
-            let (kind, term) = (Kind::HardState, state.term.0);
+            let (kind, term) = (RecordKind::HardState, state.term.0);
             records.push(RecordRef { kind, term, index: 0, level: 0, payload: bytes });
         }
         records.extend(persist.entries.iter().map(recover::record));

@@ -21,7 +21,7 @@ impl Core {
     ) -> (Self, mpsc::Receiver<Message>) {
         let (to_core, from_all) = mpsc::channel(queue);
         let ended = watch::channel(None).1;
-        let limits = crate::admission::Limits { requests: queue, bytes: queue << 20 };
+        let limits = crate::admission::AdmissionLimits { requests: queue, bytes: queue << 20 };
         let admission = Admission::new(limits);
         (Self { to_core, view, ended, to_log: ToLog::idle(), admission }, from_all)
     }

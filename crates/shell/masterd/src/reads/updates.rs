@@ -312,7 +312,7 @@ pub(crate) fn drain_waits_for(cell: &Cell, machine: &Machine) -> Vec<String> {
 }
 
 /// What is to be planned.
-pub(crate) struct Asked {
+pub(crate) struct UpdatePlanRequest {
     pub(crate) owner: UserName,
     pub(crate) spec: Arc<JobSpec>,
     pub(crate) tasks: TaskSelection,
@@ -323,8 +323,8 @@ pub(crate) struct Asked {
 
 impl Reads<'_> {
     /// What submitting or updating a job would do now. It changes nothing.
-    pub(crate) fn plan(&self, asked: Asked) -> v1::PlanResponse {
-        let Asked { owner, spec: given, tasks, policy, resize } = asked;
+    pub(crate) fn plan(&self, asked: UpdatePlanRequest) -> v1::PlanResponse {
+        let UpdatePlanRequest { owner, spec: given, tasks, policy, resize } = asked;
         let spec = match resize {
             true => Arc::clone(&given),
             false => self.cell.as_applied(&owner, &given, &tasks),

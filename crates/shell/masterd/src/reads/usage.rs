@@ -174,7 +174,7 @@ pub(crate) fn cell_used(cell: &Cell, used: &Used) -> v1::CellUsage {
         used: Some((&used.all).into()),
         system: Some((&used.system).into()),
         tasks: Some(all.into()),
-        bands: bands.into_iter().map(of_band).collect(),
+        bands: bands.into_iter().map(|(band, total)| of_band(band, total)).collect(),
         pending,
         work: Some(used.work),
     }
@@ -227,6 +227,6 @@ impl From<Total> for v1::UsageTotal {
     }
 }
 
-fn of_band((band, total): (Band, Total)) -> v1::cell_usage::Band {
+fn of_band(band: Band, total: Total) -> v1::cell_usage::Band {
     v1::cell_usage::Band { band: v1::Band::from(band).into(), total: Some(total.into()) }
 }

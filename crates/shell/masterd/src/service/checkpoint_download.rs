@@ -10,6 +10,7 @@ use tonic::{Response, Status};
 use crate::chunks::{pieces, send};
 use crate::service::history::History;
 use crate::service::{Answer, Streamed};
+use crate::streams::StreamHolder;
 
 /// The maximum number of pieces that wait for a slow reader.
 const QUEUE: usize = 4;
@@ -27,7 +28,7 @@ impl History {
                  an administrator may"
             )));
         }
-        let slot = self.door.past.turn((user, Asker::Administrator)).await?;
+        let slot = self.door.past.turn(StreamHolder { user, asker: Asker::Administrator }).await?;
         let (to_client, stream) = mpsc::channel(QUEUE);
         match asked.at {
             None => {

@@ -92,13 +92,13 @@ fn service(path: &str) -> &str {
 
 /// Everything that a master serves.
 #[derive(Clone)]
-pub(crate) struct Front {
+pub(crate) struct MasterServices {
     api: Arc<Servers>,
     passed: Arc<(Core, Arc<Requests>)>,
     others: Routes,
 }
 
-impl Front {
+impl MasterServices {
     pub(super) fn new(api: &Api, others: Routes) -> Self {
         let passed = Arc::new((api.door.core.clone(), Arc::clone(&api.requests)));
         Self { api: Arc::new(Servers::of(api)), passed, others: others.prepare() }
@@ -113,7 +113,7 @@ fn tell_masters(core: &Core, headers: &mut HeaderMap) {
     }
 }
 
-impl Serves<Request<Body>> for Front {
+impl Serves<Request<Body>> for MasterServices {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = BoxFuture<Response<Body>, Infallible>;

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use tokio_stream::Stream;
 use tonic::{Code, Response, Status};
 
-use crate::admission::{Asked, Counted};
+use crate::admission::{Counted, RequestClass};
 use crate::bounds;
 use crate::caller::Caller;
 use crate::caller::tasks::Denied;
@@ -33,7 +33,7 @@ use crate::reads::Reads;
 use crate::reads::rejections::rejected;
 use crate::request::Request;
 use crate::service::{Answer, Streamed, gate, malformed, unexpected};
-use crate::streams::Streams;
+use crate::streams::{StreamHolder, Streams};
 use crate::view::View;
 
 /// For how long a leader is searched and a request is repeated.
@@ -259,7 +259,9 @@ impl Door {
         answer: impl FnOnce(&Reads<'_>) -> Result<T, Status> + Send + 'static,
     ) -> Answer<T> {
         // Who waits for a turn counts, too.
-        let place = self.askers.begin((&by.user, by.asker(&self.core.view().cell)))?;
+        let place = self
+            .askers
+            .begin(StreamHolder { user: &by.user, asker: by.asker(&self.core.view().cell) })?;
         let turn = self.much.of(&Some(by.user.clone())).await;
         self.read_on_a_thread(by, place, Some(turn), answer).await
     }
@@ -271,7 +273,9 @@ impl Door {
         by: &Caller,
         answer: impl FnOnce(&Reads<'_>) -> Result<T, Status> + Send + 'static,
     ) -> Answer<T> {
-        let place = self.askers.begin((&by.user, by.asker(&self.core.view().cell)))?;
+        let place = self
+            .askers
+            .begin(StreamHolder { user: &by.user, asker: by.asker(&self.core.view().cell) })?;
         self.read_on_a_thread(by, place, None, answer).await
     }
 
@@ -309,7 +313,7 @@ impl Door {
             };
             (asked, by.asker(&view.cell))
         };
-        let turn = self.past.turn((&by.user, asker)).await?;
+        let turn = self.past.turn(StreamHolder { user: &by.user, asker }).await?;
         T::of(self.past.ask(turn, asked).await?).map(Response::new)
     }
 }
@@ -417,7 +421,7 @@ impl Door {
 
     /// The same for a scheduler's proposals, before it is known where they are decided.
     pub(super) fn count_proposals(&self, bytes: usize) -> Result<Arc<Counted>, Status> {
-        let counted = self.core.count_as(Asked::Change, None, bytes.max(SMALL_BYTES));
+        let counted = self.core.count_as(RequestClass::Change, None, bytes.max(SMALL_BYTES));
         counted.map_err(|not_taken| self.not_taken(not_taken))
     }
 

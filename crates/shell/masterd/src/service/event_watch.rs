@@ -24,7 +24,7 @@ use crate::service::event_digests::{self as digests, Digest, Digests, Name};
 use crate::service::history::History;
 use crate::service::holding::holding;
 use crate::service::{Answer, Streamed};
-use crate::streams::Streams;
+use crate::streams::{StreamHolder, Streams};
 
 /// How many events are read at once, and how many bytes of them.
 const AT_ONCE: Limit = Limit { events: 1_000, bytes: 1 << 20 };
@@ -189,7 +189,7 @@ impl History {
     ) -> Answer<Streamed<v1::EventsResponse>> {
         let wanted = Wanted::of(asked, by, &self.door.core)?;
         let EventSource { followers, readers, .. } = &self.events;
-        let holder = (&by.user, by.asker(&self.door.core.view().cell));
+        let holder = StreamHolder { user: &by.user, asker: by.asker(&self.door.core.view().cell) };
         let place = if asked.follow { followers } else { readers }.begin(holder)?;
         // One more, for the final status.
         let (to_client, stream) = mpsc::channel(QUEUE + 1);
@@ -201,7 +201,7 @@ impl History {
         let sending = Sending { reading: Some(reading), told: None, to_client };
         let (from, follow, more) = (asked.from, asked.follow, self.events.more.clone());
         tokio::spawn(async move {
-            if let Err(End::Told(status)) = sending.run(from, follow, more).await {
+            if let Err(StreamEnd::Told(status)) = sending.run(from, follow, more).await {
                 end.send(Err(status));
             }
         });
@@ -210,14 +210,14 @@ impl History {
 }
 
 /// Why a stream ends.
-enum End {
+enum StreamEnd {
     /// The client is gone.
     Gone,
     /// The client gets this status.
     Told(Status),
 }
 
-impl std::convert::From<Status> for End {
+impl std::convert::From<Status> for StreamEnd {
     fn from(status: Status) -> Self {
         Self::Told(status)
     }
@@ -237,7 +237,7 @@ impl Sending {
         from: Option<From>,
         follow: bool,
         mut more: watch::Receiver<u64>,
-    ) -> Result<(), End> {
+    ) -> Result<(), StreamEnd> {
         let mut at = match from {
             Some(From::Last(count)) => self.newest(count.min(LAST_MAX)).await?,
             from => self.read(move |reading| reading.begin(from)).await?,
@@ -249,7 +249,7 @@ impl Sending {
             if past || !follow {
                 let reading = self.reading.as_mut();
                 if let Some(unknown) = reading.and_then(|reading| reading.wanted.unknown.take()) {
-                    return Err(End::Told(unknown));
+                    return Err(StreamEnd::Told(unknown));
                 }
                 // It need not look at the events again of which it wants none.
                 if self.told != Some(at) {
@@ -258,8 +258,8 @@ impl Sending {
                 return Ok(());
             }
             tokio::select! {
-                changed = more.changed() => changed.map_err(|_| End::Gone)?,
-                () = self.to_client.closed() => return Err(End::Gone),
+                changed = more.changed() => changed.map_err(|_| StreamEnd::Gone)?,
+                () = self.to_client.closed() => return Err(StreamEnd::Gone),
             }
         }
     }
@@ -268,30 +268,30 @@ impl Sending {
     async fn read<T: Send + 'static>(
         &mut self,
         what: impl FnOnce(&mut Reading) -> Result<T, Status> + Send + 'static,
-    ) -> Result<T, End> {
+    ) -> Result<T, StreamEnd> {
         if self.to_client.is_closed() {
-            return Err(End::Gone);
+            return Err(StreamEnd::Gone);
         }
         // It is missing only after a panic, or when the master stops.
-        let mut reading = self.reading.take().ok_or(End::Gone)?;
+        let mut reading = self.reading.take().ok_or(StreamEnd::Gone)?;
         let read = tokio::task::spawn_blocking(move || {
             let found = what(&mut reading);
             (reading, found)
         });
-        let (reading, found) = read.await.map_err(|_| End::Gone)?;
+        let (reading, found) = read.await.map_err(|_| StreamEnd::Gone)?;
         self.reading = Some(reading);
         Ok(found?)
     }
 
     /// Sends the newest matching events, and returns where to continue.
-    async fn newest(&mut self, count: u32) -> Result<Cursor, End> {
+    async fn newest(&mut self, count: u32) -> Result<Cursor, StreamEnd> {
         let most = usize::try_from(count).unwrap_or(usize::MAX);
         let mut found: VecDeque<Item> = VecDeque::new();
         let (mut end, mut begin, mut below) = (None, None, None);
         loop {
             let wanted = most.saturating_sub(found.len());
             let read = self.read(move |reading| reading.older(below, wanted)).await?;
-            let Some(Part { number, mut items, next, is_empty }) = read else { break };
+            let Some(EventPartition { number, mut items, next, is_empty }) = read else { break };
             // Events are stored a little later than their operations are applied: where there are none yet,
             // the end is before that.
             match is_empty {
@@ -318,7 +318,7 @@ impl Sending {
 
     /// Sends everything from a position on, and returns where to continue, and whether no later
     /// event is wanted.
-    async fn rest(&mut self, mut at: Cursor) -> Result<(Cursor, bool), End> {
+    async fn rest(&mut self, mut at: Cursor) -> Result<(Cursor, bool), StreamEnd> {
         loop {
             let Batch { events, next, past, gap } =
                 self.read(move |reading| reading.batch(at, None, None)).await?;
@@ -333,7 +333,7 @@ impl Sending {
     }
 
     /// Sends any number of events and gaps, in messages of bounded size.
-    async fn send_all(&mut self, items: Vec<Item>, next: Cursor) -> Result<(), End> {
+    async fn send_all(&mut self, items: Vec<Item>, next: Cursor) -> Result<(), StreamEnd> {
         let (mut gap, mut some, mut bytes) = (None, Vec::new(), 0);
         for item in items {
             let is_full = some.len() >= AT_ONCE.events || bytes >= AT_ONCE.bytes;
@@ -358,7 +358,7 @@ impl Sending {
         gap: Option<Gap>,
         events: Vec<v1::EventRecord>,
         next: Cursor,
-    ) -> Result<(), End> {
+    ) -> Result<(), StreamEnd> {
         if let (false, Some(reading)) = (events.is_empty(), &mut self.reading) {
             reading.wanted.unknown = None;
         }
@@ -367,9 +367,9 @@ impl Sending {
             v1::EventsResponse { events, next: Some(place(next)), gap: gap.map(Into::into) };
         match self.to_client.send_timeout(Ok(message), STALLED).await {
             Ok(()) => Ok(()),
-            Err(SendTimeoutError::Closed(_)) => Err(End::Gone),
+            Err(SendTimeoutError::Closed(_)) => Err(StreamEnd::Gone),
             Err(SendTimeoutError::Timeout(_)) => {
-                Err(End::Told(Status::deadline_exceeded(format!(
+                Err(StreamEnd::Told(Status::deadline_exceeded(format!(
                     "the reader read nothing for {} seconds: continue after the last event received \
                  (--from)",
                     STALLED.as_secs()
@@ -445,7 +445,7 @@ impl Reading {
 
     /// The newest part of the events, or the next older one that may have wanted events, with the newest of
     /// those, at most so many. `None` if there is no such part.
-    fn older(&mut self, below: Option<u64>, most: usize) -> Result<Option<Part>, Status> {
+    fn older(&mut self, below: Option<u64>, most: usize) -> Result<Option<EventPartition>, Status> {
         let oldest = self.oldest()?;
         let number = match below {
             None => Some(digests::part_of(self.newest()).max(digests::part_of(oldest.index))),
@@ -474,7 +474,7 @@ impl Reading {
             }
             if is_last || is_whole {
                 let is_empty = at == begin.max(oldest);
-                return Ok(Some(Part { number, items, next: at, is_empty }));
+                return Ok(Some(EventPartition { number, items, next: at, is_empty }));
             }
         }
     }
@@ -524,7 +524,7 @@ impl Reading {
 }
 
 /// The wanted events of a part of all events.
-struct Part {
+struct EventPartition {
     number: u64,
     items: VecDeque<Item>,
     /// Behind what was read.

@@ -29,6 +29,7 @@ use crate::service::door::split;
 use crate::service::machines::revoked;
 use crate::service::tasks::Tasks;
 use crate::service::{Answer, Streamed, gate};
+use crate::streams::StreamHolder;
 
 /// Pieces of output, and of input, that wait for a slow reader.
 const QUEUE: usize = 4;
@@ -125,7 +126,8 @@ impl Tasks {
         view.cell.may_exec(&by.user, job).map_err(|why| rejected(&view.cell, &why))?;
         let (instance, machine) = placed(&view.cell, job, index)?;
         let name = format!("{}/{}/{index}", job.owner, job.spec.name);
-        let place = self.commands.begin((&by.user, by.asker(&view.cell)))?;
+        let place =
+            self.commands.begin(StreamHolder { user: &by.user, asker: by.asker(&view.cell) })?;
         let client = self
             .agents
             .client_for_command(machine)

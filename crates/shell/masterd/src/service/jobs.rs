@@ -16,7 +16,7 @@ use crate::service::door::{Door, split};
 use crate::service::holding::holding;
 use crate::service::updates::chosen_tasks;
 use crate::service::{Answer, Streamed, gate, job_watch, malformed, submission};
-use crate::streams::Streams;
+use crate::streams::{StreamHolder, Streams};
 
 /// A job with this many tasks is handled outside the threads that serve.
 const TASKS_BESIDE: u32 = 1_000;
@@ -142,7 +142,7 @@ impl jobs_server::Jobs for Jobs {
         let view = gate::reached(&self.door.core, LogIndex(index)).await?;
         let reads = Reads::of(&view, &caller);
         let (job, tasks) = reads.find(&asked).map(|job| (job.id, job.spec.tasks))?;
-        let holder = (&caller.user, caller.asker(&view.cell));
+        let holder = StreamHolder { user: &caller.user, asker: caller.asker(&view.cell) };
         drop(view);
         let thousands = usize::try_from(tasks / 1_000).unwrap_or(usize::MAX);
         let place = self.watchers.begin_as(holder, thousands.saturating_add(1))?;

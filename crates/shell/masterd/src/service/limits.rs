@@ -14,7 +14,7 @@ const HOLDERS_MAX: usize = 10;
 
 /// What is used of a bound.
 #[derive(Debug)]
-pub(crate) struct Used {
+pub(crate) struct UsedBound {
     pub(crate) name: &'static str,
     pub(crate) max: u64,
     /// Rejected requests, of a bound of this replica.
@@ -23,7 +23,7 @@ pub(crate) struct Used {
     holders: Vec<(UserName, u64)>,
 }
 
-impl Used {
+impl UsedBound {
     /// What all hold.
     pub(crate) fn held(&self) -> u64 {
         self.holders.iter().map(|(_, held)| held).sum()
@@ -31,8 +31,8 @@ impl Used {
 }
 
 /// All bounds that users share.
-pub(crate) fn used(cell: &Cell, of_replica: &[Streams]) -> Vec<Used> {
-    let of_cell = cell.shared_use().into_iter().map(|of| Used {
+pub(crate) fn used(cell: &Cell, of_replica: &[Streams]) -> Vec<UsedBound> {
+    let of_cell = cell.shared_use().into_iter().map(|of| UsedBound {
         name: of.name,
         max: of.bound.max(),
         rejected: None,
@@ -41,7 +41,7 @@ pub(crate) fn used(cell: &Cell, of_replica: &[Streams]) -> Vec<Used> {
     let of_replica = of_replica.iter().map(|streams| {
         let limiter = streams.limiter();
         let holders = limiter.holders().into_iter().map(|(user, held)| (user, held as u64));
-        Used {
+        UsedBound {
             name: streams.name(),
             max: limiter.max() as u64,
             rejected: Some(limiter.rejected()),
@@ -59,7 +59,7 @@ fn most_first(holders: impl IntoIterator<Item = (UserName, u64)>) -> Vec<(UserNa
 }
 
 /// The answer for a caller: administrators see who holds most, others what they hold themselves.
-pub(crate) fn answer(used: &[Used], cell: &Cell, by: &Caller) -> v1::LimitsResponse {
+pub(crate) fn answer(used: &[UsedBound], cell: &Cell, by: &Caller) -> v1::LimitsResponse {
     let asker = by.asker(cell);
     let limits = used.iter().map(|of| {
         let (bound, all) = (SharedBound::new(of.max), of.held());

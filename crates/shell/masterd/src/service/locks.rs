@@ -19,7 +19,7 @@ use crate::service::door::{Door, split};
 use crate::service::event_watch::STALLED;
 use crate::service::holding::holding;
 use crate::service::{Answer, Streamed, gate, malformed, unexpected};
-use crate::streams::Streams;
+use crate::streams::{StreamHolder, Streams};
 use crate::view::View;
 
 /// The maximum number of watches of files and locks, shared by users: each `bourg lock with` that waits
@@ -33,12 +33,12 @@ type Sent = Result<v1::FilesResponse, Status>;
 
 /// What a caller asks for: one file, or all whose path begins with a text.
 #[derive(Clone, Debug)]
-enum Asked {
+enum FileSelection {
     One(FilePath),
     Below(String),
 }
 
-impl Asked {
+impl FileSelection {
     /// Reads a path; one that ends with a slash stands for all below it. A caller may ask for what is
     /// below their own name, and administrators for everything; tasks only for what is their user's.
     fn new(cell: &Cell, by: &Caller, text: &str) -> Result<Self, Status> {
@@ -214,15 +214,15 @@ impl locks_server::Locks for Locks {
         if path.is_empty() {
             return Ok(Response::new(answer));
         }
-        let asked = Asked::new(cell, &by, &path)?;
+        let asked = FileSelection::new(cell, &by, &path)?;
         let one = match &asked {
-            Asked::One(_) => asked.files(cell),
-            Asked::Below(_) => Vec::new(),
+            FileSelection::One(_) => asked.files(cell),
+            FileSelection::Below(_) => Vec::new(),
         };
         drop(view);
         match asked {
-            Asked::One(_) => answer.files = one,
-            Asked::Below(_) => {
+            FileSelection::One(_) => answer.files = one,
+            FileSelection::Below(_) => {
                 let files =
                     self.door.read_much(&by, move |reads| Ok(asked.files(reads.cell))).await?;
                 answer.files = files.into_inner();
@@ -237,14 +237,14 @@ impl locks_server::Locks for Locks {
         // It has everything that was acknowledged anywhere before.
         gate::newest(&self.door.core).await?;
         let view = gate::reached(&self.door.core, LogIndex(index)).await?;
-        let asked = Asked::new(&view.cell, &by, &path)?;
+        let asked = FileSelection::new(&view.cell, &by, &path)?;
         let weight = match &asked {
-            Asked::One(_) => 1,
-            Asked::Below(_) => 1 + asked.digest(&view.cell).0 / 1_000,
+            FileSelection::One(_) => 1,
+            FileSelection::Below(_) => 1 + asked.digest(&view.cell).0 / 1_000,
         };
         let asker = by.asker(&view.cell);
         drop(view);
-        let place = self.watchers.begin_as((&by.user, asker), weight)?;
+        let place = self.watchers.begin_as(StreamHolder { user: &by.user, asker }, weight)?;
         let (to_client, stream) = mpsc::channel(QUEUE + 1);
         let no_room = |_| Status::internal("a queue that is new has no room: report this");
         let end = to_client.clone().try_reserve_owned().map_err(no_room)?;
@@ -262,7 +262,7 @@ impl locks_server::Locks for Locks {
 /// Sends the state of what is watched, and again whenever it has changed.
 async fn send_changes(
     mut views: watch::Receiver<Arc<View>>,
-    asked: Asked,
+    asked: FileSelection,
     to_client: mpsc::Sender<Sent>,
 ) -> Result<(), Status> {
     let (mut last, mut looked) = (None, None);

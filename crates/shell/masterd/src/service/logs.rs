@@ -29,6 +29,7 @@ use crate::caller::tasks::may_touch;
 use crate::handle::Core;
 use crate::reads::{Reads, selection_with_ended};
 use crate::service::holding::holding;
+use crate::streams::StreamHolder;
 
 /// The timeout for a machine's first piece, and for the next one as long as it sends the past.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -154,10 +155,10 @@ impl Tasks {
                 TASKS_AT_ONCE - 1
             )));
         }
-        let holder = (user, caller.asker(&view.cell));
+        let holder = StreamHolder { user, asker: caller.asker(&view.cell) };
         let place = self.log_readers.begin_as(holder, tasks.len().clamp(1, TASKS_AT_ONCE))?;
         let (to_client, stream) = mpsc::channel(QUEUE);
-        let reading = Reading {
+        let reading = LogReading {
             core: self.door.core.clone(),
             agents: self.agents.clone(),
             there: self.log_readers_there.clone(),
@@ -173,7 +174,7 @@ impl Tasks {
 }
 
 /// Logs of a job that somebody reads.
-struct Reading {
+struct LogReading {
     core: Core,
     agents: agents::Handle,
     there: Limiter<(MachineId, UserName)>,
@@ -224,7 +225,7 @@ impl ToMerge {
 
 type ToClient = mpsc::Sender<Result<v1::LogChunk, Status>>;
 
-impl Reading {
+impl LogReading {
     /// Relays the logs of these tasks to their reader, then says which could not be read.
     async fn relay(self: Arc<Self>, job: String, tasks: Vec<TaskIndex>, to_client: ToClient) {
         let mut failed = Vec::new();

@@ -24,7 +24,7 @@ use crate::service::door::Door;
 use crate::service::event_watch::STALLED;
 use crate::service::holding::holding;
 use crate::service::{Answer, Streamed, gate};
-use crate::streams::Streams;
+use crate::streams::{StreamHolder, Streams};
 use crate::view::View;
 
 /// The maximum number of jobs in a query by name.
@@ -41,13 +41,13 @@ const TASKS_MAX: usize = 5_000;
 const QUEUE: usize = 2;
 
 /// Who asks for names.
-enum Reader {
+enum NamesCaller {
     Client(Caller),
     /// A machine, for its tasks.
     Machine,
 }
 
-impl Reader {
+impl NamesCaller {
     fn user(&self) -> Option<&UserName> {
         match self {
             Self::Client(by) => Some(&by.user),
@@ -192,10 +192,10 @@ impl NameService {
     }
 
     /// Who asks, if their certificate is accepted.
-    async fn reader<T: Sync>(&self, request: &Request<T>) -> Result<Reader, Status> {
+    async fn reader<T: Sync>(&self, request: &Request<T>) -> Result<NamesCaller, Status> {
         match rpc::transport::peer_identity(request, &self.door.cell)? {
-            Identity::Borglet(_) => self.door.machine(request).map(|_| Reader::Machine),
-            _ => self.door.anyone(request).await.map(Reader::Client),
+            Identity::Borglet(_) => self.door.machine(request).map(|_| NamesCaller::Machine),
+            _ => self.door.anyone(request).await.map(NamesCaller::Client),
         }
     }
 }
@@ -209,10 +209,10 @@ impl names_server::Names for NameService {
         let query = Query::of(asked.query.clone(), reader.user())?;
         match (asked.at, &reader) {
             (None, _) => {}
-            (Some(at), Reader::Client(by)) => {
+            (Some(at), NamesCaller::Client(by)) => {
                 return self.door.past(by, at, Question::Names(asked)).await;
             }
-            (Some(_), Reader::Machine) => {
+            (Some(_), NamesCaller::Machine) => {
                 return Err(Status::permission_denied("machines get the present names only"));
             }
         }
@@ -222,8 +222,8 @@ impl names_server::Names for NameService {
             Ok(found(view.names(), &query, view.now()))
         };
         match reader {
-            Reader::Client(by) => self.door.read_much(&by, move |_| answer()).await,
-            Reader::Machine => answer().map(Response::new),
+            NamesCaller::Client(by) => self.door.read_much(&by, move |_| answer()).await,
+            NamesCaller::Machine => answer().map(Response::new),
         }
     }
 
@@ -233,12 +233,13 @@ impl names_server::Names for NameService {
         let query = Query::of(query, reader.user())?;
         gate::reached(&self.door.core, LogIndex(after)).await?;
         let place: Option<Permit<UserName>> = match &reader {
-            Reader::Client(by) => {
-                let holder = (&by.user, by.asker(&self.door.core.view().cell));
+            NamesCaller::Client(by) => {
+                let holder =
+                    StreamHolder { user: &by.user, asker: by.asker(&self.door.core.view().cell) };
                 Some(self.watches.begin(holder)?)
             }
             // As many as machines may have connections.
-            Reader::Machine => None,
+            NamesCaller::Machine => None,
         };
         let (to_client, stream) = mpsc::channel(QUEUE + 1);
         let no_room = |_| Status::internal("a queue that is new has no room: report this");
@@ -251,8 +252,8 @@ impl names_server::Names for NameService {
         });
         let stream = Response::new(holding(place, ReceiverStream::new(stream)));
         Ok(match reader {
-            Reader::Client(by) => self.door.while_accepted(by, stream),
-            Reader::Machine => stream,
+            NamesCaller::Client(by) => self.door.while_accepted(by, stream),
+            NamesCaller::Machine => stream,
         })
     }
 }

@@ -17,7 +17,7 @@ use tonic_health::pb::health_server::{self, HealthServer};
 use tonic_reflection::server::Builder;
 
 use crate::metrics::{Requests, measure};
-use crate::service::dispatch::{API, Front};
+use crate::service::dispatch::{API, MasterServices};
 use crate::service::replication::BetweenReplicas;
 use crate::service::{Api, gate, health, service_discovery, service_endpoints};
 
@@ -59,7 +59,7 @@ pub(super) fn requests() -> Arc<Requests> {
 
 impl Api {
     /// Everything that a replica serves that keeps its checkpoints in a directory.
-    pub(crate) fn routes(self, checkpoints: PathBuf) -> anyhow::Result<Front> {
+    pub(crate) fn routes(self, checkpoints: PathBuf) -> anyhow::Result<MasterServices> {
         let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
         let scheduling = SchedulingServer::new(self.schedulers.clone());
         let scheduling = scheduling.max_decoding_message_size(most).max_encoding_message_size(most);
@@ -72,7 +72,7 @@ impl Api {
         let replication = BetweenReplicas::server(&self, checkpoints);
         let always = Routes::new(replication).into_axum_router().reset_fallback();
         let all = held.merge(always).merge(self.for_lookers()?);
-        Ok(Front::new(&self, Routes::from(all.layer(measured))))
+        Ok(MasterServices::new(&self, Routes::from(all.layer(measured))))
     }
 
     /// Routes for everybody with a certificate of the cell, at any time.

@@ -31,7 +31,7 @@ pub(super) struct UsageMetrics {
     pub(super) tasks: bool,
 }
 
-type Labels = Vec<(&'static str, String)>;
+type MetricLabels = Vec<(&'static str, String)>;
 
 impl Collector for UsageMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
@@ -71,7 +71,7 @@ impl Collector for UsageMetrics {
 fn by_job(
     cell: &Cell,
     used: impl Iterator<Item = (CollectionId, Measured)>,
-) -> Vec<(Labels, Measured)> {
+) -> Vec<(MetricLabels, Measured)> {
     let known = |(id, used): (CollectionId, Measured)| Some((cell.job(id)?, used));
     let is_job = |(job, _): &(&Arc<Job>, Measured)| !job.spec.kind.is_alloc_set();
     let mut jobs: Vec<_> = used.filter_map(known).filter(is_job).collect();
@@ -87,7 +87,7 @@ fn by_job(
 }
 
 /// The tasks with the most memory.
-fn by_task(cell: &Cell, mut used: Vec<(InstanceId, Measured)>) -> Vec<(Labels, Measured)> {
+fn by_task(cell: &Cell, mut used: Vec<(InstanceId, Measured)>) -> Vec<(MetricLabels, Measured)> {
     used.sort_by_key(|(_, used)| std::cmp::Reverse(used.memory));
     let labels = |(instance, used): (InstanceId, Measured)| {
         let job = cell.job(instance.collection)?;
@@ -98,11 +98,11 @@ fn by_task(cell: &Cell, mut used: Vec<(InstanceId, Measured)>) -> Vec<(Labels, M
     used.into_iter().filter_map(labels).take(TASKS_MAX).collect()
 }
 
-fn labels(job: &Job) -> Labels {
+fn labels(job: &Job) -> MetricLabels {
     label(job.owner.as_str(), job.spec.name.as_str(), job.spec.priority.band())
 }
 
-fn label(user: &str, job: &str, band: Band) -> Labels {
+fn label(user: &str, job: &str, band: Band) -> MetricLabels {
     vec![("user", user.to_owned()), ("job", job.to_owned()), ("band", band.name().to_owned())]
 }
 
@@ -111,7 +111,7 @@ fn amounts(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     of: &str,
-    values: &[(Labels, Measured)],
+    values: &[(MetricLabels, Measured)],
 ) -> fmt::Result {
     let cpu = |used: &Measured| used.cpu.map(|cpu| cpu.0 as f64 / 1_000.0);
     let help = format!("CPU used by {of}, in normalised cores.");
@@ -125,7 +125,7 @@ fn family(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
-    values: &[(Labels, Measured)],
+    values: &[(MetricLabels, Measured)],
     value: impl Fn(&Measured) -> Option<f64>,
 ) -> fmt::Result {
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;

@@ -23,13 +23,13 @@ const TARGETS_MAX: usize = 200_000;
 
 /// A group of targets, in Prometheus' format: here always one.
 #[derive(Debug, Serialize)]
-struct Group<'a> {
+struct TargetGroup<'a> {
     targets: [String; 1],
-    labels: Labels<'a>,
+    labels: TaskLabels<'a>,
 }
 
 #[derive(Debug, Serialize)]
-struct Labels<'a> {
+struct TaskLabels<'a> {
     cell: &'a str,
     user: &'a str,
     job: &'a str,
@@ -143,7 +143,7 @@ fn listed(cell: &Cell, filter: &Filter, most: usize) -> Result<Vec<u8>, String> 
                 json.push(b',');
             }
             count += 1;
-            let labels = Labels {
+            let labels = TaskLabels {
                 cell: name,
                 user: job.owner.as_str(),
                 job: job.spec.name.as_str(),
@@ -151,7 +151,7 @@ fn listed(cell: &Cell, filter: &Filter, most: usize) -> Result<Vec<u8>, String> 
                 machine: machine.name.as_str(),
                 path: &page.path,
             };
-            let group = Group { targets: [format!("{host}:{port}")], labels };
+            let group = TargetGroup { targets: [format!("{host}:{port}")], labels };
             serde_json::to_writer(&mut json, &group).map_err(|error| error.to_string())?;
         }
     }

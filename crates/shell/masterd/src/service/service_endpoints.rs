@@ -33,13 +33,13 @@ const ASSIGNMENT: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLo
 
 /// A group of targets, in Prometheus' format.
 #[derive(Debug, Serialize)]
-struct Group<'a> {
+struct TargetGroup<'a> {
     targets: [String; 1],
-    labels: Labels<'a>,
+    labels: EndpointLabels<'a>,
 }
 
 #[derive(Debug, Serialize)]
-struct Labels<'a> {
+struct EndpointLabels<'a> {
     cell: &'a str,
     service: String,
     user: &'a str,
@@ -148,14 +148,14 @@ fn address(task: &TaskRecord<'_>) -> Option<(String, u16)> {
 }
 
 /// The tasks behind a service that run and are not being stopped, as targets.
-fn groups<'a>(names: Names<'a>, service: &'a CellService) -> Vec<Group<'a>> {
+fn groups<'a>(names: Names<'a>, service: &'a CellService) -> Vec<TargetGroup<'a>> {
     let cell = names.cell.name().map(CellName::as_str).unwrap_or_default();
     let tasks = bns::service_tasks(names.cell, names.changes, service);
     let running = tasks.filter(|(_, task)| task.stage == Stage::Running);
     let group = |(job, task): (&'a Arc<Job>, TaskRecord<'a>)| {
         let (host, port) = address(&task)?;
         let host = if host.contains(':') { format!("[{host}]") } else { host };
-        let labels = Labels {
+        let labels = EndpointLabels {
             cell,
             service: format!("{}/{}", service.owner, service.name),
             user: job.owner.as_str(),
@@ -164,7 +164,7 @@ fn groups<'a>(names: Names<'a>, service: &'a CellService) -> Vec<Group<'a>> {
             machine: task.machine.as_str(),
             serves: if task.serves() { "true" } else { "false" },
         };
-        Some(Group { targets: [format!("{host}:{port}")], labels })
+        Some(TargetGroup { targets: [format!("{host}:{port}")], labels })
     };
     running.filter_map(group).collect()
 }

@@ -19,6 +19,7 @@ use crate::service::door::split;
 use crate::service::holding::holding;
 use crate::service::tasks::Tasks;
 use crate::service::{Answer, Streamed, gate};
+use crate::streams::StreamHolder;
 
 /// The maximum time of a page: that of its Borglet, and a little for the way.
 const PATIENCE: Duration = Duration::from_secs(12);
@@ -60,7 +61,8 @@ impl Tasks {
         if job.owner != *user {
             self.door.record_use(&caller, Capability::AdministerJobs, job.id).await?;
         }
-        let place = self.metrics_readers.begin((user, caller.asker(&view.cell)))?;
+        let place =
+            self.metrics_readers.begin(StreamHolder { user, asker: caller.asker(&view.cell) })?;
         let gone = || Status::aborted(format!("the machine of {name}/{} is gone", asked.task));
         let machine = view.cell.machine(served.machine).ok_or_else(gone)?;
         let client = self

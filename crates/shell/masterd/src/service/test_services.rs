@@ -52,7 +52,7 @@ impl TestServices {
         let agents =
             agents::start(&credentials, refusals.clone(), to_core.clone(), Arc::clone(&metrics))
                 .expect("the agents");
-        let peers = peers::start(&credentials, (ReplicaId(1), ""), BTreeMap::new(), to_core);
+        let peers = peers::start(&credentials, ReplicaId(1), "", BTreeMap::new(), to_core);
         let peers = peers.expect("the peers");
         let Api { door, history, monitoring, .. } = Api::new(Components {
             core,

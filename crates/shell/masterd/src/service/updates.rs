@@ -11,7 +11,7 @@ use spec::{CpuRam, JobSpec, UpdatePolicy};
 use tonic::{Request, Status};
 
 use crate::caller::tasks::{may_submit, may_touch};
-use crate::reads::updates::Asked;
+use crate::reads::updates::UpdatePlanRequest;
 use crate::reads::{Reads, job_address, selection};
 use crate::service::door::{Door, split};
 use crate::service::{Answer, malformed};
@@ -188,7 +188,7 @@ impl updates_server::Updates for Updates {
         let spec = Arc::new(spec);
         self.door
             .read_much(&by, move |reads| {
-                Ok(reads.plan(Asked { owner, spec, tasks, policy, resize }))
+                Ok(reads.plan(UpdatePlanRequest { owner, spec, tasks, policy, resize }))
             })
             .await
     }

@@ -11,7 +11,7 @@ use crate::usage_history::{due, sample};
 
 /// What the last sample has counted, since this replica and all of them started.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counted {
+struct CountedTotals {
     evictions: Evictions,
     /// `None` if not all replicas answered.
     work: Option<v1::MasterWork>,
@@ -20,7 +20,7 @@ struct Counted {
 impl Usage {
     /// Records a sample at each multiple of an interval of the cell's clock. Never ends.
     pub(crate) async fn record(self, interval: Span) {
-        let mut counted = Counted::default();
+        let mut counted = CountedTotals::default();
         loop {
             let clock = self.door.core.view().clock;
             let at = due(clock.now(), interval);
@@ -33,7 +33,7 @@ impl Usage {
 
     /// Records a sample, unless this replica does not know how the cell is. Returns what has been
     /// recorded with it.
-    async fn record_at(&self, at: Time, counted: Counted) -> Option<Counted> {
+    async fn record_at(&self, at: Time, counted: CountedTotals) -> Option<CountedTotals> {
         let knows = {
             let view = self.door.core.view();
             view.caught_up && view.leader.is_some()
@@ -54,7 +54,7 @@ impl Usage {
             let work = missing.is_empty().then_some(used.work);
             let done = work.zip(counted.work).and_then(|(work, before)| work.since(&before));
             let sample = sample(at, &cell, evictions.since(counted.evictions), done, missing);
-            usage.history.record(&sample).then_some(Counted { evictions, work })
+            usage.history.record(&sample).then_some(CountedTotals { evictions, work })
         });
         // If it panicked, its message is in the log.
         recorded.await.ok().flatten()

@@ -179,7 +179,7 @@ fn events_of(tls: &Path, origin: Origin) -> Option<Reader> {
 }
 
 /// Says who was asked for the highest restore epoch.
-pub(crate) fn say_known(known: &restorations::Known) {
+pub(crate) fn say_known(known: &restorations::EpochSurvey) {
     let ((machines, heard), (replicas, also_heard)) = (known.machines, known.replicas);
     eprintln!(
         "asked for earlier restorations: {heard} of {machines} machines and {also_heard} of \

@@ -80,7 +80,7 @@ fn shown(summary: &Summary) -> String {
 
 pub(super) fn show(file: &Path) -> Done {
     let (image, _) = checkpoint::read_image(file).map_err(|error| unusable(&error))?;
-    let mut lines = Lines { waiting: Vec::with_capacity(LINES_BYTES), failure: None };
+    let mut lines = EscapedLines { waiting: Vec::with_capacity(LINES_BYTES), failure: None };
     let written = write_image_json(&image, &mut lines);
     let written = written.and_then(|()| lines.flush());
     match (lines.failure, written) {
@@ -94,12 +94,12 @@ pub(super) fn show(file: &Path) -> Done {
 const LINES_BYTES: usize = 64 << 10;
 
 /// Prints whole lines, escaped for a terminal.
-struct Lines {
+struct EscapedLines {
     waiting: Vec<u8>,
     failure: Option<Failure>,
 }
 
-impl Write for Lines {
+impl Write for EscapedLines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.waiting.extend_from_slice(bytes);
         if self.waiting.len() >= LINES_BYTES && self.waiting.ends_with(b"\n") {

@@ -65,7 +65,7 @@ pub(super) fn table(
                             (of.name()) " " span class="muted" { (of.show(Some(capacity))) }
                         } }
                         @for (by, parts) in By::ALL.iter().zip(&all) {
-                            @if let Some(parts) = parts { (row((of, *by), parts, whole, capacity)) }
+                            @if let Some(parts) = parts { (row(of, *by, parts, whole, capacity)) }
                         }
                     }
                 }
@@ -90,7 +90,7 @@ fn sum<'a>(amounts: impl IntoIterator<Item = &'a Amount>) -> i64 {
     amounts.into_iter().fold(0, |sum, part| sum.saturating_add(part.amount))
 }
 
-fn row((of, by): (Of, By), amounts: &[Amount], whole: i64, capacity: i64) -> Markup {
+fn row(of: Of, by: By, amounts: &[Amount], whole: i64, capacity: i64) -> Markup {
     let name = match by {
         By::Limit => "Limits",
         By::Reservation => "Reservations",
@@ -101,10 +101,10 @@ fn row((of, by): (Of, By), amounts: &[Amount], whole: i64, capacity: i64) -> Mar
     }
     let label = |part: &Amount| format!("{} {}", part.name, of.show(Some(part.amount)));
     let labels: Vec<String> = amounts.iter().map(label).collect();
-    let parts: Vec<chart::Part<'_>> = amounts
+    let parts: Vec<chart::BarPart<'_>> = amounts
         .iter()
         .zip(&labels)
-        .map(|(part, label)| chart::Part { class: part.class, value: part.amount as f64, label })
+        .map(|(part, label)| chart::BarPart { class: part.class, value: part.amount as f64, label })
         .collect();
     let text = of.show(Some(capacity));
     let there = format!("capacity {text}");

@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use super::{Page, Part};
 use crate::address::Place;
-use crate::asker::Asker;
+use crate::asker::PageClient;
 use crate::problem::Problem;
 
 /// The order of the first fields; the others follow by name.
 const FIRST: [&str; 6] = ["name", "tasks", "priority", "appclass", "cmd", "env"];
 
-pub(super) async fn page(asker: &mut Asker, user: &str, job: &str) -> Result<Page, Problem> {
+pub(super) async fn page(asker: &mut PageClient, user: &str, job: &str) -> Result<Page, Problem> {
     let (_, status) = asker.job(user, job).await?;
     let json = serde_json::to_value(&status.spec).unwrap_or_default();
     let bcl = bcl(&json, 0);

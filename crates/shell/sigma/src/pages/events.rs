@@ -7,7 +7,7 @@ use present::EventWords;
 
 use super::{Page, Part, quoted};
 use crate::address::Query;
-use crate::asker::{Asker, History};
+use crate::asker::{PageClient, RecentEvents};
 use crate::problem::Problem;
 use crate::show;
 
@@ -15,7 +15,7 @@ use crate::show;
 const LAST: u32 = 100;
 const LAST_MAX: u32 = 2_000;
 
-pub(super) async fn page(asker: &mut Asker, query: &Query) -> Result<Page, Problem> {
+pub(super) async fn page(asker: &mut PageClient, query: &Query) -> Result<Page, Problem> {
     let last = match query.get("last") {
         "" => LAST,
         text => text
@@ -67,7 +67,11 @@ pub(super) async fn page(asker: &mut Asker, query: &Query) -> Result<Page, Probl
 }
 
 /// The newest events of something, the newest first, or that they are still searched.
-pub(super) fn newest(asker: &Asker, history: Option<&History>, with_subject: bool) -> Markup {
+pub(super) fn newest(
+    asker: &PageClient,
+    history: Option<&RecentEvents>,
+    with_subject: bool,
+) -> Markup {
     match history {
         Some(history) => table(asker, &history.events, with_subject),
         None => html! { p class="muted" { "Looking for them among all events of the cell …" } },
@@ -75,7 +79,7 @@ pub(super) fn newest(asker: &Asker, history: Option<&History>, with_subject: boo
 }
 
 /// Events, the newest first.
-pub(super) fn table(asker: &Asker, events: &[v1::EventRecord], with_subject: bool) -> Markup {
+pub(super) fn table(asker: &PageClient, events: &[v1::EventRecord], with_subject: bool) -> Markup {
     if events.is_empty() {
         return show::empty("No events match.", "bourg events --all");
     }
@@ -103,7 +107,7 @@ pub(super) fn table(asker: &Asker, events: &[v1::EventRecord], with_subject: boo
 }
 
 /// What an event happened to, as a link.
-fn subject(asker: &Asker, event: &v1::EventRecord, words: &str) -> Markup {
+fn subject(asker: &PageClient, event: &v1::EventRecord, words: &str) -> Markup {
     let index = words.rsplit_once('/').and_then(|(_, index)| index.parse().ok());
     let href = match (event.user.as_str(), event.job.as_str(), event.machine.as_str()) {
         ("", _, "") | (_, "", "") => return html! { (words) },

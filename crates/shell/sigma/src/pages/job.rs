@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use super::{Page, Part, events, jobs};
 use crate::action::{Action, button};
 use crate::address::{Place, Query};
-use crate::asker::Asker;
+use crate::asker::PageClient;
 use crate::problem::Problem;
 use crate::show;
 
@@ -17,7 +17,7 @@ const EVENTS: u32 = 30;
 /// How many tasks are in the table; the grid has all.
 const ROWS: usize = 100;
 
-pub(super) async fn page(asker: &mut Asker, user: &str, job: &str) -> Result<Page, Problem> {
+pub(super) async fn page(asker: &mut PageClient, user: &str, job: &str) -> Result<Page, Problem> {
     let (_, status) = asker.job(user, job).await?;
     let spec = status.spec.clone().unwrap_or_default();
     let address = v1::JobAddress { user: user.to_owned(), job: job.to_owned() };
@@ -51,7 +51,7 @@ pub(super) async fn page(asker: &mut Asker, user: &str, job: &str) -> Result<Pag
     Ok(Page::live(format!("{user}/{job}"), heading(asker, &status, job), command, parts))
 }
 
-fn heading(asker: &Asker, status: &v1::JobStatus, job: &str) -> Markup {
+fn heading(asker: &PageClient, status: &v1::JobStatus, job: &str) -> Markup {
     let user = status.user.clone();
     let named = |place: fn(String, String) -> Place| asker.to(place(user.clone(), job.to_owned()));
     let may = asker.at.is_none() && asker.rights.may_change_jobs_of(&user);
@@ -71,7 +71,7 @@ fn heading(asker: &Asker, status: &v1::JobStatus, job: &str) -> Markup {
     }
 }
 
-fn summary(asker: &Asker, status: &v1::JobStatus, spec: &v1::JobSpec) -> Markup {
+fn summary(asker: &PageClient, status: &v1::JobStatus, spec: &v1::JobSpec) -> Markup {
     let counts = status.counts.unwrap_or_default();
     let limit = v1::Resources {
         cpu_milli: spec.cpu_milli,
@@ -142,7 +142,7 @@ fn budget(spec: &v1::JobSpec) -> Markup {
 }
 
 /// A job as `user/job`, as a link.
-fn named(asker: &Asker, name: &str) -> Markup {
+fn named(asker: &PageClient, name: &str) -> Markup {
     match name.split_once('/') {
         Some((user, job)) => show::link(&asker.to_job(user, job), name),
         None => html! { (name) },
@@ -150,7 +150,7 @@ fn named(asker: &Asker, name: &str) -> Markup {
 }
 
 /// The update of a job, its progress, and the buttons for it.
-fn update(asker: &Asker, status: &v1::JobStatus, job: &str) -> Markup {
+fn update(asker: &PageClient, status: &v1::JobStatus, job: &str) -> Markup {
     use v1::UpdateState::{Paused, Rolling, Succeeded, Undoing};
 
     let Some(update) = &status.update else {
@@ -204,7 +204,7 @@ fn update(asker: &Asker, status: &v1::JobStatus, job: &str) -> Markup {
 }
 
 /// All tasks as a grid, and the first of them as a table.
-fn tasks(asker: &Asker, status: &v1::JobStatus, job: &str, used: &[v1::TaskUsage]) -> Markup {
+fn tasks(asker: &PageClient, status: &v1::JobStatus, job: &str, used: &[v1::TaskUsage]) -> Markup {
     let user = &status.user;
     html! {
         h2 { "Tasks" }

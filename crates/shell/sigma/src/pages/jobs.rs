@@ -8,7 +8,7 @@ use model::{LabelQuery, LabelQueryError, Priority};
 
 use super::{Page, Part, quoted};
 use crate::address::{Place, Query};
-use crate::asker::Asker;
+use crate::asker::PageClient;
 use crate::problem::Problem;
 use crate::show;
 
@@ -18,14 +18,14 @@ const BANDS: [&str; 5] = ["free", "best-effort-batch", "mid", "production", "mon
 const STATES: [&str; 7] = ["alive", "queued", "pending", "running", "finished", "failed", "killed"];
 
 /// A job in the list.
-struct Row<'a> {
+struct JobRow<'a> {
     job: &'a v1::JobStatus,
     name: &'a str,
     band: String,
     used: Option<&'a v1::JobUsage>,
 }
 
-pub(super) async fn page(asker: &mut Asker, query: &Query) -> Result<Page, Problem> {
+pub(super) async fn page(asker: &mut PageClient, query: &Query) -> Result<Page, Problem> {
     let jobs = asker.jobs().await?;
     let used = match asker.at {
         None => Some(asker.jobs_used().await?),
@@ -40,7 +40,7 @@ pub(super) async fn page(asker: &mut Asker, query: &Query) -> Result<Page, Probl
         "" => LabelQuery::default(),
         text => text.parse().map_err(|error: LabelQueryError| Problem::bad(error.to_string()))?,
     };
-    let mut rows: Vec<Row<'_>> = Vec::new();
+    let mut rows: Vec<JobRow<'_>> = Vec::new();
     for job in &jobs.jobs {
         let Some(spec) = &job.spec else { continue };
         let band = band(spec.priority);
@@ -48,11 +48,11 @@ pub(super) async fn page(asker: &mut Asker, query: &Query) -> Result<Page, Probl
             && labels.holds(|key| spec.labels.get(key).map(String::as_str));
         if is_wanted {
             let used = used.get(&(job.user.as_str(), spec.name.as_str())).copied();
-            rows.push(Row { job, name: &spec.name, band, used });
+            rows.push(JobRow { job, name: &spec.name, band, used });
         }
     }
     rows.sort_by(|one, other| {
-        let order = |row: &Row<'_>| {
+        let order = |row: &JobRow<'_>| {
             let counts = row.job.counts.unwrap_or_default();
             let is_mine = row.job.user == asker.rights.user;
             (!is_alive(row.job), counts.pending == 0, !is_mine)
@@ -101,7 +101,7 @@ pub(super) async fn page(asker: &mut Asker, query: &Query) -> Result<Page, Probl
     Ok(Page::live("Jobs", heading, command, vec![Part::new("jobs", list)]))
 }
 
-fn filter(asker: &Asker, query: &Query) -> Markup {
+fn filter(asker: &PageClient, query: &Query) -> Markup {
     let choice = |name: &str, label: &str, first: &str, words: &[&str]| {
         html! {
             label { (label)
@@ -150,7 +150,7 @@ pub(super) fn band(priority: Option<u32>) -> String {
     priority.map_or_else(String::new, |priority| priority.band().to_string())
 }
 
-fn table(asker: &Asker, rows: &[Row<'_>]) -> Markup {
+fn table(asker: &PageClient, rows: &[JobRow<'_>]) -> Markup {
     html! {
         div class="scroll" { table {
             thead { tr {

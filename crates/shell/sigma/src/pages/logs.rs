@@ -12,8 +12,8 @@ use maud::{Markup, html};
 use model::Time;
 
 use super::{Page, Part, job as job_page, quoted, task};
-use crate::address::{Place, Query};
-use crate::asker::Asker;
+use crate::address::{Place, Query, TaskName};
+use crate::asker::PageClient;
 use crate::problem::Problem;
 use crate::show;
 
@@ -35,7 +35,7 @@ const FIELDS: [&str; 5] = ["stream", "grep", "previous", "tail", "until"];
 
 /// The request for the output of a task.
 pub(crate) fn request(
-    (user, job, index): (&str, &str, u32),
+    task: TaskName<'_>,
     query: &Query,
     follow: bool,
 ) -> Result<v1::LogsRequest, Problem> {
@@ -65,8 +65,8 @@ pub(crate) fn request(
         _ => Some(v1::LogStart { from: Some(From::TailLines(tail(query)?)) }),
     };
     Ok(v1::LogsRequest {
-        job: Some(v1::JobAddress { user: user.to_owned(), job: job.to_owned() }),
-        tasks: Some(task::one(index)),
+        job: Some(v1::JobAddress { user: task.user.to_owned(), job: task.job.to_owned() }),
+        tasks: Some(task::one(task.index)),
         stream: stream.into(),
         start,
         follow,
@@ -91,12 +91,12 @@ fn tail(query: &Query) -> Result<u32, Problem> {
 /// Puts chunks of output together to lines, marked up. Each stream has its own lines.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
-    open: [Open; 2],
+    open: [IncompleteLine; 2],
 }
 
 /// The beginning of a line that is not complete.
 #[derive(Debug, Default)]
-struct Open {
+struct IncompleteLine {
     is_stderr: bool,
     generation: u32,
     /// When it began.
@@ -148,11 +148,11 @@ impl Lines {
 
     /// The lines that have no end, when no more comes.
     pub(crate) fn end(&mut self) -> Vec<String> {
-        self.open.iter_mut().filter_map(Open::end).collect()
+        self.open.iter_mut().filter_map(IncompleteLine::end).collect()
     }
 }
 
-impl Open {
+impl IncompleteLine {
     fn end(&mut self) -> Option<String> {
         let text = std::mem::take(&mut self.text);
         (!text.is_empty()).then(|| self.line(&text))
@@ -268,12 +268,12 @@ impl Last {
 }
 
 pub(super) async fn page(
-    asker: &mut Asker,
-    (user, job, index): (&str, &str, u32),
+    asker: &mut PageClient,
+    subject: TaskName<'_>,
     query: &Query,
 ) -> Result<Page, Problem> {
-    let (_, status) = asker.job(user, job).await?;
-    task::find(&status, job, index)?;
+    let (_, status) = asker.job(subject.user, subject.job).await?;
+    task::find(&status, subject.job, subject.index)?;
     // At a past moment: what had been written until then.
     let until = match asker.at.and_then(|at| at.at) {
         None => None,
@@ -284,21 +284,25 @@ pub(super) async fn page(
     if let Some(until) = until {
         asked = asked.with("until", &until.to_string());
     }
-    let request = request((user, job, index), &asked, false)?;
+    let request = request(subject, &asked, false)?;
     let most = usize::try_from(tail(query)?).unwrap_or(usize::MAX);
     let (last, problem) = match read(asker, request, most).await {
         (_, Some(problem)) if problem.is_sign_out() => return Err(problem),
         read => read,
     };
-    let shown = shown(asker, (user, job, index), &asked, &last, problem.as_ref());
-    let heading = heading(asker, (user, job, index), query);
-    let command = command((user, job, index), query, until, most);
-    let title = format!("Logs of {user}/{job}/{index}");
+    let shown = shown(asker, subject, &asked, &last, problem.as_ref());
+    let heading = heading(asker, subject, query);
+    let command = command(subject, query, until, most);
+    let title = format!("Logs of {subject}");
     Ok(Page::live(title, heading, command, vec![Part::new("output", shown)]).still())
 }
 
 /// Reads until everything is there that has been written so far, and why it ended early.
-async fn read(asker: &mut Asker, request: v1::LogsRequest, most: usize) -> (Last, Option<Problem>) {
+async fn read(
+    asker: &mut PageClient,
+    request: v1::LogsRequest,
+    most: usize,
+) -> (Last, Option<Problem>) {
     let mut last = Last::default();
     let mut lines = Lines::default();
     let until = tokio::time::Instant::now() + PATIENCE;
@@ -323,13 +327,8 @@ async fn read(asker: &mut Asker, request: v1::LogsRequest, most: usize) -> (Last
     (last, problem)
 }
 
-fn command(
-    (user, job, index): (&str, &str, u32),
-    query: &Query,
-    until: Option<u64>,
-    most: usize,
-) -> String {
-    let mut command = format!("bourg logs {user}/{job}/{index} -n {most}");
+fn command(task: TaskName<'_>, query: &Query, until: Option<u64>, most: usize) -> String {
+    let mut command = format!("bourg logs {task} -n {most}");
     if matches!(query.get("stream"), "stdout" | "stderr") {
         command += &format!(" --stream {}", query.get("stream"));
     }
@@ -345,11 +344,11 @@ fn command(
     command
 }
 
-fn heading(asker: &Asker, (user, job, index): (&str, &str, u32), query: &Query) -> Markup {
+fn heading(asker: &PageClient, task: TaskName<'_>, query: &Query) -> Markup {
+    let TaskName { user, job, index } = task;
     let here = asker.to_task(user, job, index);
     let may_run = asker.at.is_none() && asker.rights.may_run_in_tasks_of(user);
-    let logs =
-        Place::Logs { user: user.to_owned(), job: job.to_owned(), index, query: Query::default() };
+    let logs = own_page(task);
     let stream = |value: &str, text: &str| {
         html! { option value=(value) selected[query.get("stream") == value] { (text) } }
     };
@@ -375,18 +374,23 @@ fn heading(asker: &Asker, (user, job, index): (&str, &str, u32), query: &Query) 
     }
 }
 
+/// The page of the logs of a task, without a query.
+fn own_page(task: TaskName<'_>) -> Place {
+    let (user, job) = (task.user.to_owned(), task.job.to_owned());
+    Place::Logs { user, job, index: task.index, query: Query::default() }
+}
+
 /// The lines, and what can be done with them.
 fn shown(
-    asker: &Asker,
-    (user, job, index): (&str, &str, u32),
+    asker: &PageClient,
+    task: TaskName<'_>,
     asked: &Query,
     last: &Last,
     problem: Option<&Problem>,
 ) -> Markup {
     let fields =
         FIELDS.iter().fold(Query::default(), |fields, name| fields.with(name, asked.get(name)));
-    let path =
-        Place::Logs { user: user.to_owned(), job: job.to_owned(), index, query: Query::default() };
+    let path = own_page(task);
     let to = |below: &str| format!("{path}/{below}{fields}");
     let is_forbidden = problem.is_some_and(|problem| problem.status == StatusCode::FORBIDDEN);
     let can_follow = asker.at.is_none() && asked.get("previous") != "1";
@@ -408,7 +412,7 @@ fn shown(
         }
         @if last.is_cut { p class="muted" { "Older lines are left out: download all to see them." } }
         @if last.lines.is_empty() && problem.is_none() {
-            div id="log-empty" { (nothing(asker, (user, job, index), asked)) }
+            div id="log-empty" { (nothing(asker, task, asked)) }
         }
         div id="log" class="log" role="log" aria-label="Output" aria-live="off" tabindex="0" data-follow=[follow] {
             @for line in &last.lines { (maud::PreEscaped(line)) }
@@ -416,7 +420,7 @@ fn shown(
     }
 }
 
-fn nothing(asker: &Asker, (user, job, index): (&str, &str, u32), asked: &Query) -> Markup {
+fn nothing(asker: &PageClient, task: TaskName<'_>, asked: &Query) -> Markup {
     let what = match (asked.get("grep"), asked.get("previous")) {
         ("", _) if asker.at.is_some() => {
             "The incarnation that runs now had written nothing by then; the one before may have."
@@ -424,7 +428,7 @@ fn nothing(asker: &Asker, (user, job, index): (&str, &str, u32), asked: &Query) 
         ("", _) => "It has written nothing.",
         _ => "None of the newest lines matches. Raise the number of lines to search more of them.",
     };
-    show::empty(what, &format!("bourg logs {user}/{job}/{index} --follow"))
+    show::empty(what, &format!("bourg logs {task} --follow"))
 }
 
 #[cfg(test)]
@@ -558,7 +562,7 @@ mod tests {
 
     #[test]
     fn a_request_is_what_the_query_says() {
-        let task = ("ana", "web", 3);
+        let task = TaskName { user: "ana", job: "web", index: 3 };
         let read = |text: &str, follow| request(task, &Query::parse(text), follow);
         let plain = read("", false).expect("a request");
         assert_eq!(plain.stream(), v1::LogStream::StdoutAndStderr);
@@ -590,9 +594,10 @@ mod tests {
     #[test]
     fn the_command_reads_the_same() {
         let query = Query::parse("stream=stderr&grep=a|b&previous=1&tail=9");
-        let said = command(("ana", "web", 3), &query, None, 9);
+        let task = TaskName { user: "ana", job: "web", index: 3 };
+        let said = command(task, &query, None, 9);
         assert_eq!(said, "bourg logs ana/web/3 -n 9 --stream stderr --grep 'a|b' --previous");
-        let past = command(("ana", "web", 3), &Query::default(), Some(1_000_000), 500);
+        let past = command(task, &Query::default(), Some(1_000_000), 500);
         assert_eq!(past, "bourg logs ana/web/3 -n 500 --until '1970-01-01 00:00:01.000'");
     }
 }

@@ -9,8 +9,8 @@ use model::{LabelQuery, LabelQueryError};
 
 use super::{Page, Part, quoted};
 use crate::address::{Place, Query};
-use crate::asker::Asker;
-use crate::fleet::{By, Fleet, Machine, Of};
+use crate::asker::PageClient;
+use crate::fleet::{By, Fleet, FleetMachine, Of};
 use crate::problem::Problem;
 use crate::show;
 
@@ -32,7 +32,7 @@ const STATES: [&str; 10] = [
 /// By what machines are sorted, beside their names: the most first.
 const SORTS: [&str; 5] = ["tasks", "CPU used", "RAM used", "CPU limits", "RAM limits"];
 
-pub(super) async fn page(asker: &mut Asker, query: &Query) -> Result<Page, Problem> {
+pub(super) async fn page(asker: &mut PageClient, query: &Query) -> Result<Page, Problem> {
     let fleet = asker.fleet().await?;
     let labels = match query.get("labels") {
         "" => LabelQuery::default(),
@@ -75,7 +75,7 @@ pub(super) async fn page(asker: &mut Asker, query: &Query) -> Result<Page, Probl
     ))
 }
 
-fn filter(asker: &Asker, query: &Query) -> Markup {
+fn filter(asker: &PageClient, query: &Query) -> Markup {
     let choice = |name: &str, label: &str, first: &str, words: &[&str]| {
         html! {
             label { (label)
@@ -99,18 +99,19 @@ fn filter(asker: &Asker, query: &Query) -> Markup {
 }
 
 /// The machines that match, in the order that is wanted.
-fn chosen<'a>(fleet: &'a Fleet, query: &Query, labels: &LabelQuery) -> Vec<Machine<'a>> {
-    let attribute =
-        |machine: &Machine<'a>, key: &str| machine.status.attributes.get(key).map(String::as_str);
-    let mut rows: Vec<Machine<'a>> = fleet
+fn chosen<'a>(fleet: &'a Fleet, query: &Query, labels: &LabelQuery) -> Vec<FleetMachine<'a>> {
+    let attribute = |machine: &FleetMachine<'a>, key: &str| {
+        machine.status.attributes.get(key).map(String::as_str)
+    };
+    let mut rows: Vec<FleetMachine<'a>> = fleet
         .machines()
         .filter(|machine| machine.status.name.contains(query.get("q")))
         .filter(|machine| is(machine, query.get("state")))
         .filter(|machine| labels.holds(|key| attribute(machine, key)))
         .collect();
-    let by_share = |rows: &mut Vec<Machine<'a>>, of, by| {
+    let by_share = |rows: &mut Vec<FleetMachine<'a>>, of, by| {
         let share =
-            |machine: &Machine<'a>| show::share(machine.amount(of, by), machine.capacity(of));
+            |machine: &FleetMachine<'a>| show::share(machine.amount(of, by), machine.capacity(of));
         rows.sort_by_key(|machine| Reverse(share(machine)));
     };
     match query.get("sort") {
@@ -124,7 +125,7 @@ fn chosen<'a>(fleet: &'a Fleet, query: &Query, labels: &LabelQuery) -> Vec<Machi
     rows
 }
 
-fn is(machine: &Machine<'_>, state: &str) -> bool {
+fn is(machine: &FleetMachine<'_>, state: &str) -> bool {
     let now = machine.state();
     match state {
         "" => true,
@@ -136,7 +137,7 @@ fn is(machine: &Machine<'_>, state: &str) -> bool {
     }
 }
 
-fn table(asker: &Asker, rows: &[Machine<'_>]) -> Markup {
+fn table(asker: &PageClient, rows: &[FleetMachine<'_>]) -> Markup {
     html! {
         div class="scroll" { table {
             thead { tr {
@@ -173,7 +174,7 @@ fn table(asker: &Asker, rows: &[Machine<'_>]) -> Markup {
 }
 
 /// An attribute, as a link to all machines that have the same.
-fn attribute(asker: &Asker, machine: &Machine<'_>, name: &str) -> Markup {
+fn attribute(asker: &PageClient, machine: &FleetMachine<'_>, name: &str) -> Markup {
     let Some(value) = machine.status.attributes.get(name) else { return html! {} };
     let query = Query::default().with("labels", &format!("{name}={value}"));
     show::link(&asker.to(Place::Machines(query)), value)
@@ -197,7 +198,7 @@ pub(super) fn state(
 }
 
 /// Why it is in its state, or since when.
-fn reason(asker: &Asker, machine: &Machine<'_>) -> Markup {
+fn reason(asker: &PageClient, machine: &FleetMachine<'_>) -> Markup {
     let status = machine.status;
     // What is used is newer than the list, and the list says since when.
     let silent = status.silent_since > 0 && machine.state() == status.state();
@@ -208,7 +209,7 @@ fn reason(asker: &Asker, machine: &Machine<'_>) -> Markup {
 }
 
 /// What is used of a resource, with marks where reservations and limits are.
-fn bar(machine: &Machine<'_>, of: Of) -> Markup {
+fn bar(machine: &FleetMachine<'_>, of: Of) -> Markup {
     let Some(capacity) = machine.capacity(of) else { return html! { (show::cpu(None)) } };
     let [limit, reserved, used] = By::ALL.map(|by| machine.amount(of, by));
     let label = |name: &str, amount| format!("{name} {}", of.show(amount));
@@ -217,10 +218,12 @@ fn bar(machine: &Machine<'_>, of: Of) -> Markup {
     let mut markers = Vec::new();
     let mut parts = Vec::new();
     match value(used) {
-        Some(value) => parts.push(chart::Part { class: "series-usage", value, label: &labels[2] }),
+        Some(value) => {
+            parts.push(chart::BarPart { class: "series-usage", value, label: &labels[2] });
+        }
         None => {
             let value = value(limit).unwrap_or_default();
-            parts.push(chart::Part { class: "series-limit", value, label: &labels[0] });
+            parts.push(chart::BarPart { class: "series-limit", value, label: &labels[0] });
         }
     }
     if let Some(value) = value(reserved) {

@@ -21,15 +21,15 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
 
-use crate::address::{Address, Place, Query};
+use crate::address::{Address, Place, Query, TaskName};
 use crate::app::App;
-use crate::asker::Asker;
+use crate::asker::PageClient;
 pub(crate) use crate::page::{Page, Part};
 use crate::problem::Problem;
 use crate::session::Session;
 
 /// The page at the address of the asker.
-pub(crate) async fn page(asker: &mut Asker) -> Result<Page, Problem> {
+pub(crate) async fn page(asker: &mut PageClient) -> Result<Page, Problem> {
     // Each boxed by itself: a function needs stack for all that it may hold, used or not.
     match asker.address.place.clone() {
         Place::Cell(query) => Box::pin(cell::page(asker, &query)).await,
@@ -37,12 +37,15 @@ pub(crate) async fn page(asker: &mut Asker) -> Result<Page, Problem> {
         Place::Job { user, job } => Box::pin(job::page(asker, &user, &job)).await,
         Place::Description { user, job } => Box::pin(description::page(asker, &user, &job)).await,
         Place::Why { user, job } => Box::pin(why::page(asker, &user, &job)).await,
-        Place::Task { user, job, index } => Box::pin(task::page(asker, (&user, &job, index))).await,
+        Place::Task { user, job, index } => {
+            Box::pin(task::page(asker, TaskName { user: &user, job: &job, index })).await
+        }
         Place::Logs { user, job, index, query } => {
-            Box::pin(logs::page(asker, (&user, &job, index), &query)).await
+            let task = TaskName { user: &user, job: &job, index };
+            Box::pin(logs::page(asker, task, &query)).await
         }
         Place::Terminal { user, job, index } => {
-            Box::pin(terminal::page(asker, (&user, &job, index))).await
+            Box::pin(terminal::page(asker, TaskName { user: &user, job: &job, index })).await
         }
         Place::Machines(query) => Box::pin(machines::page(asker, &query)).await,
         Place::Machine { name } => Box::pin(machine::page(asker, &name)).await,
@@ -57,7 +60,7 @@ pub(crate) async fn page(asker: &mut Asker) -> Result<Page, Problem> {
 }
 
 /// Adds ` --at MOMENT` to a command on a page of the past.
-pub(crate) fn at(asker: &Asker, command: String) -> String {
+pub(crate) fn at(asker: &PageClient, command: String) -> String {
     match &asker.address.at {
         Some(at) => format!("{command} --at {}", quoted(at)),
         None => command,
@@ -94,7 +97,7 @@ pub(crate) async fn search(
     }
 }
 
-async fn find(asker: &mut Asker, text: &str) -> Result<Place, Problem> {
+async fn find(asker: &mut PageClient, text: &str) -> Result<Place, Problem> {
     let of = |text: &str| text.to_owned();
     let jobs = asker.jobs().await?;
     let is_job = |user: &str, job: &str| {

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 
 use super::{Page, Part, jobs, quoted};
 use crate::address::Place;
-use crate::asker::Asker;
+use crate::asker::PageClient;
 use crate::problem::Problem;
 use crate::show;
 use crate::show::Tone;
@@ -40,7 +40,7 @@ struct Named<'a> {
     tasks: u32,
 }
 
-pub(super) async fn page(asker: &mut Asker) -> Result<Page, Problem> {
+pub(super) async fn page(asker: &mut PageClient) -> Result<Page, Problem> {
     let jobs = asker.jobs().await?;
     let services = asker.services().await?;
     let users = below(&jobs.jobs, &services.services);
@@ -59,7 +59,7 @@ pub(super) async fn page(asker: &mut Asker) -> Result<Page, Problem> {
     Ok(Page::live("Names", heading, super::at(asker, "bourg bns list".to_owned()), parts))
 }
 
-pub(super) async fn of(asker: &mut Asker, user: &str) -> Result<Page, Problem> {
+pub(super) async fn of(asker: &mut PageClient, user: &str) -> Result<Page, Problem> {
     let jobs = asker.jobs().await?;
     let services = asker.services().await?;
     let own: Vec<&v1::ServiceStatus> =
@@ -181,7 +181,7 @@ fn choose<'a>(named: &mut [Named<'a>]) -> BTreeSet<&'a str> {
     chosen
 }
 
-fn user_table(asker: &Asker, users: &BTreeMap<&str, Below>, cell: &str) -> Markup {
+fn user_table(asker: &PageClient, users: &BTreeMap<&str, Below>, cell: &str) -> Markup {
     if users.is_empty() {
         return html! {
             h2 { "Users" }
@@ -217,7 +217,7 @@ fn user_table(asker: &Asker, users: &BTreeMap<&str, Below>, cell: &str) -> Marku
     }
 }
 
-fn service_table(asker: &Asker, services: &[v1::ServiceStatus]) -> Markup {
+fn service_table(asker: &PageClient, services: &[v1::ServiceStatus]) -> Markup {
     html! {
         h2 { "Services" }
         @if services.is_empty() {
@@ -270,7 +270,7 @@ fn serving(serving: u32, tasks: u32, placed: u32) -> Markup {
 
 /// A job or a service with its names and its tasks.
 fn record_of(
-    asker: &Asker,
+    asker: &PageClient,
     record: &v1::NameRecord,
     behind: Option<&Vec<v1::ServiceJob>>,
     zone: &str,
@@ -321,7 +321,7 @@ fn ports(record: &v1::NameRecord) -> BTreeSet<&str> {
     ports.chain(record.service.iter().map(|service| service.port.as_str())).collect()
 }
 
-fn jobs_behind(asker: &Asker, jobs: &[v1::ServiceJob]) -> Markup {
+fn jobs_behind(asker: &PageClient, jobs: &[v1::ServiceJob]) -> Markup {
     html! {
         @if jobs.is_empty() {
             p class="bad" { "No live job has these labels." }
@@ -340,7 +340,7 @@ fn jobs_behind(asker: &Asker, jobs: &[v1::ServiceJob]) -> Markup {
     }
 }
 
-fn task_table(asker: &Asker, record: &v1::NameRecord, zone: &str) -> Markup {
+fn task_table(asker: &PageClient, record: &v1::NameRecord, zone: &str) -> Markup {
     if record.tasks.is_empty() {
         return html! { p class="muted" { "No task has a machine." } };
     }
@@ -407,7 +407,7 @@ fn endpoints(task: &v1::NameTask) -> Vec<(&str, String)> {
 }
 
 /// Names that are too many, or have too many tasks, to be shown with them.
-fn others(asker: &Asker, user: &str, left: &[Named<'_>]) -> Markup {
+fn others(asker: &PageClient, user: &str, left: &[Named<'_>]) -> Markup {
     html! {
         @if !left.is_empty() {
             h3 { "More names" }

@@ -11,7 +11,7 @@ use model::Time;
 use super::why::{counted, tasks_of};
 use super::{Page, Part, bands, jobs};
 use crate::address::{Place, Query};
-use crate::asker::{Asker, Fetch, PATIENCE_OF_A_PART};
+use crate::asker::{Fetch, PATIENCE_OF_A_PART, PageClient};
 use crate::problem::Problem;
 use crate::show;
 
@@ -20,7 +20,7 @@ const JOBS: usize = 20;
 /// The same for the past, where another process answers one question after the other.
 const JOBS_PAST: usize = 5;
 
-pub(super) async fn page(asker: &mut Asker) -> Result<Page, Problem> {
+pub(super) async fn page(asker: &mut PageClient) -> Result<Page, Problem> {
     let jobs = asker.jobs().await?;
     let waiting = waiting(&jobs.jobs);
     let most = if asker.at.is_some() { JOBS_PAST } else { JOBS };
@@ -74,7 +74,7 @@ fn name(job: &v1::JobStatus) -> &str {
 type Whys = Arc<Vec<v1::WhyResponse>>;
 
 /// Why some jobs are pending. They are the same for everyone, so they are shared for a while.
-async fn whys(asker: &mut Asker, jobs: Vec<v1::JobAddress>) -> Result<Whys, Problem> {
+async fn whys(asker: &mut PageClient, jobs: Vec<v1::JobAddress>) -> Result<Whys, Problem> {
     if jobs.is_empty() {
         return Ok(Arc::default());
     }
@@ -86,7 +86,7 @@ async fn whys(asker: &mut Asker, jobs: Vec<v1::JobAddress>) -> Result<Whys, Prob
 }
 
 /// Why the jobs with most pending tasks are pending now, if that is known in a moment. Not for the past.
-pub(super) async fn whys_soon(asker: &mut Asker) -> Result<Option<Whys>, Problem> {
+pub(super) async fn whys_soon(asker: &mut PageClient) -> Result<Option<Whys>, Problem> {
     let jobs = asker.jobs().await?;
     let first: Vec<v1::JobAddress> = waiting(&jobs.jobs).iter().take(JOBS).map(address).collect();
     if first.is_empty() {
@@ -96,7 +96,7 @@ pub(super) async fn whys_soon(asker: &mut Asker) -> Result<Option<Whys>, Problem
     asker.shared.whys.get_within(PATIENCE_OF_A_PART, fetch).await
 }
 
-fn fetch(asker: &Asker, jobs: Vec<v1::JobAddress>) -> Fetch<Vec<v1::WhyResponse>> {
+fn fetch(asker: &PageClient, jobs: Vec<v1::JobAddress>) -> Fetch<Vec<v1::WhyResponse>> {
     let mut own = asker.clone();
     Box::pin(async move {
         let mut answers = Vec::with_capacity(jobs.len());
@@ -138,7 +138,7 @@ fn by_band(jobs: &[v1::JobStatus]) -> BTreeMap<String, OfBand> {
     bands
 }
 
-fn band_table(asker: &Asker, jobs: &[v1::JobStatus]) -> Markup {
+fn band_table(asker: &PageClient, jobs: &[v1::JobStatus]) -> Markup {
     let found = by_band(jobs);
     let all = found.values().map(|band| band.pending).fold(0, u32::saturating_add);
     html! {
@@ -167,7 +167,7 @@ fn band_table(asker: &Asker, jobs: &[v1::JobStatus]) -> Markup {
 }
 
 fn table(
-    asker: &Asker,
+    asker: &PageClient,
     waiting: &[&v1::JobStatus],
     whys: &[v1::WhyResponse],
     most: usize,

@@ -8,15 +8,15 @@ use api::v1::event_record::Kind as What;
 use api::v1::event_record::subject;
 use api::v1::events_request::From;
 use api::v1::usage_request::{Of, Tasks};
-use chart::{Chart, Kind, Point, Series, Unit, chart};
+use chart::{Chart, Point, Series, SeriesKind, Unit, chart};
 use maud::{Markup, html};
 use model::FinalUsage;
 use present::EventWords;
 
 use super::{Page, Part, events, job as job_page};
 use crate::action::{Action, button};
-use crate::address::{Place, Query};
-use crate::asker::{Asker, History};
+use crate::address::{Place, Query, TaskName};
+use crate::asker::{PageClient, RecentEvents};
 use crate::problem::Problem;
 use crate::show;
 
@@ -27,10 +27,8 @@ const EVENTS_SHOWN: usize = 30;
 const CHART_MICROS: u64 = 6 * 3_600_000_000;
 const CHART_MICROS_MIN: u64 = 15 * 60_000_000;
 
-pub(super) async fn page(
-    asker: &mut Asker,
-    (user, job, index): (&str, &str, u32),
-) -> Result<Page, Problem> {
+pub(super) async fn page(asker: &mut PageClient, subject: TaskName<'_>) -> Result<Page, Problem> {
+    let TaskName { user, job, index } = subject;
     let (_, status) = asker.job(user, job).await?;
     let task = find(&status, job, index)?.clone();
     let address = v1::JobAddress { user: user.to_owned(), job: job.to_owned() };
@@ -51,24 +49,16 @@ pub(super) async fn page(
         ..v1::EventsRequest::default()
     };
     let history = asker.recent_events(request).await?;
-    let subject = Subject { user, job, index };
-    let mut parts = vec![Part::new("summary", summary(asker, &subject, &status, &task))];
+    let mut parts = vec![Part::new("summary", summary(asker, subject, &status, &task))];
     if is_alloc(&status) {
         parts.push(Part::new("inside", inside(asker, &task)));
     }
     parts.push(Part::new("usage", usage(asker, used.as_ref())));
     parts.push(Part::new("incarnations", incarnations(asker, history.as_deref(), &task)));
-    parts.push(Part::new("history", recent(asker, &subject, history.as_deref())));
+    parts.push(Part::new("history", recent(asker, subject, history.as_deref())));
     let command = super::at(asker, format!("bourg status {user}/{job}/{index} -o wide"));
-    let heading = heading(asker, &subject, &status, &task);
+    let heading = heading(asker, subject, &status, &task);
     Ok(Page::live(format!("{user}/{job}/{index}"), heading, command, parts))
-}
-
-/// What a page is about.
-struct Subject<'a> {
-    user: &'a str,
-    job: &'a str,
-    index: u32,
 }
 
 /// The selection of one task.
@@ -101,12 +91,12 @@ fn is_alive(task: &v1::TaskStatus) -> bool {
 }
 
 fn heading(
-    asker: &Asker,
-    subject: &Subject<'_>,
+    asker: &PageClient,
+    subject: TaskName<'_>,
     status: &v1::JobStatus,
     task: &v1::TaskStatus,
 ) -> Markup {
-    let Subject { user, job, index } = *subject;
+    let TaskName { user, job, index } = subject;
     let up = asker.to_job(user, job);
     let here = asker.to_task(user, job, index);
     let may_read = asker.rights.may_change_jobs_of(user) && !is_alloc(status);
@@ -133,8 +123,8 @@ fn heading(
 }
 
 fn summary(
-    asker: &Asker,
-    subject: &Subject<'_>,
+    asker: &PageClient,
+    subject: TaskName<'_>,
     status: &v1::JobStatus,
     task: &v1::TaskStatus,
 ) -> Markup {
@@ -228,9 +218,9 @@ fn listens(task: &v1::TaskStatus) -> Markup {
 }
 
 /// Its names in BNS and in DNS.
-fn names(asker: &Asker, subject: &Subject<'_>, task: &v1::TaskStatus) -> Markup {
-    let Subject { user, job, index } = subject;
-    let of_user = asker.to(Place::NamesOf { user: (*user).to_owned() });
+fn names(asker: &PageClient, subject: TaskName<'_>, task: &v1::TaskStatus) -> Markup {
+    let TaskName { user, job, index } = subject;
+    let of_user = asker.to(Place::NamesOf { user: user.to_owned() });
     html! {
         a href=(of_user) { (user) "/" (job) "/" (index) } " " span class="muted" { "in BNS" }
         br; code { (index) "." (job) "." (user) } " " span class="muted" { "in DNS" }
@@ -241,7 +231,7 @@ fn names(asker: &Asker, subject: &Subject<'_>, task: &v1::TaskStatus) -> Markup 
 }
 
 /// A task as `user/job/index`, as a link.
-fn named(asker: &Asker, name: &str) -> Markup {
+fn named(asker: &PageClient, name: &str) -> Markup {
     let parts: Vec<_> = name.split('/').collect();
     match (parts.as_slice(), parts.last().and_then(|index| index.parse().ok())) {
         ([user, job, _], Some(index)) => show::link(&asker.to_task(user, job, index), name),
@@ -250,7 +240,7 @@ fn named(asker: &Asker, name: &str) -> Markup {
 }
 
 /// The tasks in an alloc.
-fn inside(asker: &Asker, task: &v1::TaskStatus) -> Markup {
+fn inside(asker: &PageClient, task: &v1::TaskStatus) -> Markup {
     let (limit, taken) = (task.limit.unwrap_or_default(), task.taken.unwrap_or_default());
     html! {
         h2 { "In this alloc" }
@@ -266,7 +256,7 @@ fn inside(asker: &Asker, task: &v1::TaskStatus) -> Markup {
 }
 
 /// What it uses, and has used lately.
-fn usage(asker: &Asker, used: Option<&v1::TaskUsage>) -> Markup {
+fn usage(asker: &PageClient, used: Option<&v1::TaskUsage>) -> Markup {
     if asker.at.is_some() {
         return html! {
             h2 { "Usage" }
@@ -360,14 +350,14 @@ impl Resource<'_> {
         let maximum = self.points(used, |window| window.maximum.as_ref());
         let series = |name, kind, class, points| Series { name, kind, class, points };
         let mut all = vec![
-            series("average", Kind::Area, "series-usage", average.as_slice()),
-            series("maximum", Kind::Line, "series-other", maximum.as_slice()),
+            series("average", SeriesKind::Area, "series-usage", average.as_slice()),
+            series("maximum", SeriesKind::Line, "series-other", maximum.as_slice()),
         ];
         if !reservation.is_empty() {
-            all.push(series("reservation", Kind::Step, "series-reservation", &reservation));
+            all.push(series("reservation", SeriesKind::Step, "series-reservation", &reservation));
         }
         if !limit.is_empty() {
-            all.push(series("limit", Kind::Limit, "series-limit", &limit));
+            all.push(series("limit", SeriesKind::Limit, "series-limit", &limit));
         }
         // A line at the very top would be hard to see.
         let highest = self.limit.max(self.reservation).unwrap_or_default();
@@ -492,8 +482,12 @@ fn why(detail: &str, machine: &str, used: &str) -> String {
     rest.trim_end_matches(", ").to_owned()
 }
 
-fn incarnations(asker: &Asker, history: Option<&History>, task: &v1::TaskStatus) -> Markup {
-    let Some(History { events, .. }) = history else {
+fn incarnations(
+    asker: &PageClient,
+    history: Option<&RecentEvents>,
+    task: &v1::TaskStatus,
+) -> Markup {
+    let Some(RecentEvents { events, .. }) = history else {
         return html! { h2 { "Incarnations" } (events::newest(asker, None, false)) };
     };
     let incarnations = incarnations_of(events);
@@ -548,8 +542,8 @@ fn ran(incarnation: &Incarnation, is_now: bool, now: u64) -> String {
 }
 
 /// The newest events.
-fn recent(asker: &Asker, subject: &Subject<'_>, history: Option<&History>) -> Markup {
-    let Subject { user, job, index } = subject;
+fn recent(asker: &PageClient, subject: TaskName<'_>, history: Option<&RecentEvents>) -> Markup {
+    let TaskName { user, job, index } = subject;
     let newest =
         history.map(|history| &history.events[history.events.len().saturating_sub(EVENTS_SHOWN)..]);
     let all = Query::default().with("job", &format!("{user}/{job}/{index}"));

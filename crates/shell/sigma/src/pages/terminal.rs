@@ -5,18 +5,16 @@ use maud::{Markup, html};
 use model::Capability;
 
 use super::{Page, Part, job as job_page, task};
-use crate::asker::Asker;
+use crate::address::TaskName;
+use crate::asker::PageClient;
 use crate::problem::Problem;
 use crate::show;
 
-pub(super) async fn page(
-    asker: &mut Asker,
-    (user, job, index): (&str, &str, u32),
-) -> Result<Page, Problem> {
+pub(super) async fn page(asker: &mut PageClient, subject: TaskName<'_>) -> Result<Page, Problem> {
+    let TaskName { user, job, index } = subject;
     let (_, status) = asker.job(user, job).await?;
     let state = task::find(&status, job, index)?.state();
-    let subject = (user, job, index);
-    let name = format!("{user}/{job}/{index}");
+    let name = subject.to_string();
     let shown = if asker.at.is_some() {
         html! {
             p { "A terminal is in the task as it is now, not at a past moment: "
@@ -45,7 +43,8 @@ fn not_allowed(user: &str, task: &str, owner: &str) -> String {
     )
 }
 
-fn heading(asker: &Asker, (user, job, index): (&str, &str, u32)) -> Markup {
+fn heading(asker: &PageClient, subject: TaskName<'_>) -> Markup {
+    let TaskName { user, job, index } = subject;
     let here = asker.to_task(user, job, index);
     let may_read = asker.rights.may_change_jobs_of(user);
     html! {
@@ -58,8 +57,9 @@ fn heading(asker: &Asker, (user, job, index): (&str, &str, u32)) -> Markup {
 }
 
 /// The form that opens a terminal, and its screen. A script shows both.
-fn terminal(asker: &Asker, (user, job, index): (&str, &str, u32), state: v1::TaskState) -> Markup {
-    let name = format!("{user}/{job}/{index}");
+fn terminal(asker: &PageClient, subject: TaskName<'_>, state: v1::TaskState) -> Markup {
+    let TaskName { user, job, index } = subject;
+    let name = subject.to_string();
     html! {
         h2 class="hidden" { "Terminal" }
         noscript { p { "A terminal on this page needs scripts. The command above needs none." } }

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::{v1, word};
-use chart::{Bar, Marker, Part as Piece, Size, stack};
+use chart::{Bar, BarPart as Piece, Marker, Size, stack};
 use maud::{Markup, html};
 use model::{Capability, Dimension, Resources, Time};
 
 use super::{Page, Part, bands, jobs};
 use crate::address::{Place, Query};
-use crate::asker::Asker;
+use crate::asker::PageClient;
 use crate::problem::Problem;
 use crate::show;
 
@@ -21,15 +21,15 @@ const JOBS: usize = 50;
 const SOON: u64 = 7 * 86_400_000_000;
 
 /// All that is known of users.
-struct Known {
+struct UserFacts {
     users: std::sync::Arc<v1::UsersResponse>,
     quota: std::sync::Arc<v1::QuotaResponse>,
     capabilities: std::sync::Arc<v1::CapabilitiesResponse>,
     jobs: std::sync::Arc<v1::StatusResponse>,
 }
 
-impl Known {
-    async fn ask(asker: &mut Asker) -> Result<Self, Problem> {
+impl UserFacts {
+    async fn ask(asker: &mut PageClient) -> Result<Self, Problem> {
         let users = asker.users().await?;
         if asker.at.is_some() {
             // Ages and ends are as of then.
@@ -76,8 +76,8 @@ impl Known {
     }
 }
 
-pub(super) async fn page(asker: &mut Asker) -> Result<Page, Problem> {
-    let known = Known::ask(asker).await?;
+pub(super) async fn page(asker: &mut PageClient) -> Result<Page, Problem> {
+    let known = UserFacts::ask(asker).await?;
     let parts = vec![
         Part::new("users", people(asker, &known)),
         Part::new("quota", quotas(asker, &known.quota)),
@@ -92,8 +92,8 @@ pub(super) async fn page(asker: &mut Asker) -> Result<Page, Problem> {
     Ok(Page::live("Users", heading, super::at(asker, "bourg user list".to_owned()), parts))
 }
 
-pub(super) async fn user(asker: &mut Asker, name: &str) -> Result<Page, Problem> {
-    let known = Known::ask(asker).await?;
+pub(super) async fn user(asker: &mut PageClient, name: &str) -> Result<Page, Problem> {
+    let known = UserFacts::ask(asker).await?;
     let names = known.names();
     if !names.contains(name) && asker.rights.user != name {
         return Err(Problem::not_found(format!("there is no user {name}")));
@@ -117,7 +117,7 @@ pub(super) async fn user(asker: &mut Asker, name: &str) -> Result<Page, Problem>
     Ok(Page::live(name, heading, super::at(asker, command), parts))
 }
 
-fn people(asker: &Asker, known: &Known) -> Markup {
+fn people(asker: &PageClient, known: &UserFacts) -> Markup {
     let names = known.names();
     let own = asker.rights.user.as_str();
     let mut shown: Vec<&str> = names.iter().copied().collect();
@@ -173,7 +173,7 @@ fn state(user: Option<&v1::UserStatus>) -> Markup {
 }
 
 /// What a user may do beyond their own jobs, in a few words.
-fn may(known: &Known, name: &str) -> Markup {
+fn may(known: &UserFacts, name: &str) -> Markup {
     html! {
         @if known.is_administrator(name) {
             span class="label" { "administrator" }
@@ -186,13 +186,13 @@ fn may(known: &Known, name: &str) -> Markup {
 }
 
 /// When the last certificate ends, marked if that is soon.
-fn last_end(asker: &Asker, certificates: &[v1::UserCertificate]) -> Markup {
+fn last_end(asker: &PageClient, certificates: &[v1::UserCertificate]) -> Markup {
     let last = certificates.iter().map(|certificate| certificate.expires).max();
     ending(asker, last.unwrap_or_default())
 }
 
 /// A moment at which something ends, marked if that is soon; `-` for never.
-fn ending(asker: &Asker, at: u64) -> Markup {
+fn ending(asker: &PageClient, at: u64) -> Markup {
     let is_soon = at > 0 && at < asker.now.0.saturating_add(SOON);
     html! { span class=[is_soon.then_some("bad")] { (show::ago(at, asker.now)) } }
 }
@@ -240,13 +240,18 @@ fn length(amount: u64) -> f64 {
     amount as f64
 }
 
+/// An amount and what is used of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Amounts {
+    part: u64,
+    whole: u64,
+    /// What the whole will be later, if it is known to change.
+    later: Option<u64>,
+}
+
 /// A part of an amount as a bar and as text. A mark is where the amount will be later.
-fn part_of(
-    dimension: Dimension,
-    (part, whole, later): (u64, u64, Option<u64>),
-    (what, class): (&str, &str),
-    size: Size,
-) -> Markup {
+fn part_of(dimension: Dimension, amounts: Amounts, what: &str, class: &str, size: Size) -> Markup {
+    let Amounts { part, whole, later } = amounts;
     let label = format!("{what} {}", dimension.show(part));
     let of = dimension.show(whole);
     let pieces = [Piece { class, value: length(part), label: &label }];
@@ -290,7 +295,7 @@ fn metered(quota: &v1::QuotaResponse) -> Markup {
     }
 }
 
-fn quotas(asker: &Asker, quota: &v1::QuotaResponse) -> Markup {
+fn quotas(asker: &PageClient, quota: &v1::QuotaResponse) -> Markup {
     let own = asker.rights.user.as_str();
     let mut users: Vec<&v1::UserQuota> = quota.users.iter().collect();
     users.sort_by_key(|of| (of.user != own, &of.user, std::cmp::Reverse(of.band)));
@@ -318,7 +323,7 @@ fn quotas(asker: &Asker, quota: &v1::QuotaResponse) -> Markup {
                         th scope="row" { a href=(href) { (of.user) } }
                         td class="nowrap" { (band(of.band)) }
                         @for dimension in &dimensions {
-                            td { (part_of(*dimension, amounts_of(of, *dimension), ("charged", series(of.band)), Size::Compact)) }
+                            td { (part_of(*dimension, amounts_of(of, *dimension), "charged", series(of.band), Size::Compact)) }
                         }
                         td class="why" { (words(of.left.as_ref())) }
                         td class="nowrap" { (ending(asker, of.ends)) }
@@ -333,10 +338,10 @@ fn quotas(asker: &Asker, quota: &v1::QuotaResponse) -> Markup {
 }
 
 /// What is charged, granted, and granted from the next end of a grant on.
-fn amounts_of(of: &v1::UserQuota, dimension: Dimension) -> (u64, u64, Option<u64>) {
+fn amounts_of(of: &v1::UserQuota, dimension: Dimension) -> Amounts {
     let amount = |of: Option<&v1::Resources>| resources(of).get(dimension);
     let later = (of.ends > 0).then(|| amount(of.granted_then.as_ref()));
-    (amount(of.charged.as_ref()), amount(of.granted.as_ref()), later)
+    Amounts { part: amount(of.charged.as_ref()), whole: amount(of.granted.as_ref()), later }
 }
 
 /// What the cell has granted of its capacity.
@@ -363,7 +368,9 @@ fn cell_quota(quota: &v1::QuotaResponse) -> Markup {
                     td class="num" { (of.percent) " %" }
                     @for dimension in &dimensions {
                         @let amount = |of: Option<&v1::Resources>| resources(of).get(*dimension);
-                        td { (part_of(*dimension, (amount(of.granted.as_ref()), amount(of.allowed.as_ref()), None), ("granted", series(of.band)), Size::Compact)) }
+                        @let (part, whole) = (amount(of.granted.as_ref()), amount(of.allowed.as_ref()));
+                        @let amounts = Amounts { part, whole, later: None };
+                        td { (part_of(*dimension, amounts, "granted", series(of.band), Size::Compact)) }
                     }
                     td {
                         @if resources(of.oversold.as_ref()) == Resources::default() { "-" }
@@ -375,7 +382,7 @@ fn cell_quota(quota: &v1::QuotaResponse) -> Markup {
     }
 }
 
-fn summary(asker: &Asker, known: &Known, name: &str) -> Markup {
+fn summary(asker: &PageClient, known: &UserFacts, name: &str) -> Markup {
     let user = known.user(name);
     let mut facts = vec![("State", state(user)), ("May", may(known, name))];
     if let Some(user) = user {
@@ -400,7 +407,7 @@ fn summary(asker: &Asker, known: &Known, name: &str) -> Markup {
     }
 }
 
-fn quota(asker: &Asker, known: &Known, name: &str) -> Markup {
+fn quota(asker: &PageClient, known: &UserFacts, name: &str) -> Markup {
     let bands: Vec<&v1::UserQuota> = known.quota(name).collect();
     let grants: Vec<&v1::Grant> =
         known.quota.grants.iter().filter(|grant| grant.user == name).take(ROWS).collect();
@@ -419,7 +426,7 @@ fn quota(asker: &Asker, known: &Known, name: &str) -> Markup {
                     strong { (words(of.left.as_ref())) " left" }
                 }
                 div class="quota" { @for dimension in dimensions(amounts.into_iter()) {
-                    (part_of(dimension, amounts_of(of, dimension), ("charged", series(of.band)), Size::Large))
+                    (part_of(dimension, amounts_of(of, dimension), "charged", series(of.band), Size::Large))
                 } }
                 @if of.ends > 0 {
                     p {
@@ -482,7 +489,7 @@ fn allows(capability: Capability) -> &'static str {
     }
 }
 
-fn rights(known: &Known, name: &str) -> Markup {
+fn rights(known: &UserFacts, name: &str) -> Markup {
     let held = known.capabilities(name);
     let administrator = known.is_administrator(name);
     let line = |name: &str| {
@@ -504,7 +511,7 @@ fn rights(known: &Known, name: &str) -> Markup {
     }
 }
 
-fn certificates(asker: &Asker, user: Option<&v1::UserStatus>) -> Markup {
+fn certificates(asker: &PageClient, user: Option<&v1::UserStatus>) -> Markup {
     let certificates = user.map_or(&[][..], |user| user.certificates.as_slice());
     let now = asker.now;
     html! {
@@ -545,7 +552,7 @@ fn validity(certificate: &v1::UserCertificate, now: Time) -> Markup {
     show::state(text, tone)
 }
 
-fn owned(asker: &Asker, known: &Known, name: &str) -> Markup {
+fn owned(asker: &PageClient, known: &UserFacts, name: &str) -> Markup {
     let mut jobs: Vec<&v1::JobStatus> = known.jobs(name).collect();
     jobs.sort_by_key(|job| {
         let counts = job.counts.unwrap_or_default();
@@ -620,9 +627,9 @@ mod tests {
     #[test]
     fn a_part_of_an_amount_is_a_bar_and_text() {
         let shown = |part, whole, later| {
-            let amounts = (part, whole, later);
-            let of = ("charged", "series-production");
-            part_of(Dimension::Cpu, amounts, of, Size::Compact).into_string()
+            let amounts = Amounts { part, whole, later };
+            let class = "series-production";
+            part_of(Dimension::Cpu, amounts, "charged", class, Size::Compact).into_string()
         };
         assert_eq!(shown(0, 0, None), "<span class=\"muted\">-</span>");
         assert!(shown(500, 0, None).contains("charged 0.5 cores, nothing granted"));
@@ -640,9 +647,12 @@ mod tests {
             granted_then: Some(amount(2, 0, 0)),
             ..v1::UserQuota::default()
         };
-        assert_eq!(amounts_of(&of, Dimension::Cpu), (1, 5, None));
+        assert_eq!(amounts_of(&of, Dimension::Cpu), Amounts { part: 1, whole: 5, later: None });
         let ends = v1::UserQuota { ends: 9, ..of };
-        assert_eq!(amounts_of(&ends, Dimension::Cpu), (1, 5, Some(2)));
+        assert_eq!(
+            amounts_of(&ends, Dimension::Cpu),
+            Amounts { part: 1, whole: 5, later: Some(2) }
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use model::Resources;
 
 use super::{Page, Part, events, jobs};
 use crate::address::{Place, Query};
-use crate::asker::Asker;
+use crate::asker::PageClient;
 use crate::problem::Problem;
 use crate::show;
 
@@ -21,7 +21,7 @@ const RANGES: usize = 12;
 /// How many events that led here are shown.
 const EVENTS: u32 = 15;
 
-pub(super) async fn page(asker: &mut Asker, user: &str, job: &str) -> Result<Page, Problem> {
+pub(super) async fn page(asker: &mut PageClient, user: &str, job: &str) -> Result<Page, Problem> {
     let address = v1::JobAddress { user: user.to_owned(), job: job.to_owned() };
     let answer = asker.why(&address).await?;
     let mut ahead = Ahead::default();
@@ -74,7 +74,7 @@ fn is_waiting(answer: &v1::WhyResponse) -> bool {
     answer.queued > 0 || !answer.groups.is_empty()
 }
 
-fn why(asker: &Asker, answer: &v1::WhyResponse) -> Markup {
+fn why(asker: &PageClient, answer: &v1::WhyResponse) -> Markup {
     let (user, job) = (&answer.user, &answer.job);
     let shown = answer.groups.iter().take(GROUPS);
     let rest: u32 = answer.groups.iter().skip(GROUPS).map(tasks_of).sum();
@@ -101,7 +101,7 @@ fn why(asker: &Asker, answer: &v1::WhyResponse) -> Markup {
 }
 
 /// Tasks with the same request.
-fn group(asker: &Asker, answer: &v1::WhyResponse, group: &v1::PendingGroup) -> Markup {
+fn group(asker: &PageClient, answer: &v1::WhyResponse, group: &v1::PendingGroup) -> Markup {
     let pending = tasks_of(group);
     let places = match answer.alloc_set.as_str() {
         "" => counted(group.machines, "machine"),
@@ -169,7 +169,7 @@ fn group(asker: &Asker, answer: &v1::WhyResponse, group: &v1::PendingGroup) -> M
 }
 
 /// How many machines fail which check.
-fn reasons(asker: &Asker, group: &v1::PendingGroup, places: &str) -> Markup {
+fn reasons(asker: &PageClient, group: &v1::PendingGroup, places: &str) -> Markup {
     let all = Some(group.machines.into());
     html! {
         div class="scroll" { table {
@@ -194,7 +194,11 @@ fn reasons(asker: &Asker, group: &v1::PendingGroup, places: &str) -> Markup {
     }
 }
 
-fn scores(asker: &Asker, answer: &v1::WhyResponse, scored: Option<&v1::WhyResponse>) -> Markup {
+fn scores(
+    asker: &PageClient,
+    answer: &v1::WhyResponse,
+    scored: Option<&v1::WhyResponse>,
+) -> Markup {
     if answer.groups.is_empty() {
         return html! {};
     }
@@ -350,7 +354,7 @@ pub(super) fn counted(count: u32, what: &str) -> String {
 }
 
 /// A job as `user/job`, as a link.
-pub(super) fn job_link(asker: &Asker, name: &str) -> Markup {
+pub(super) fn job_link(asker: &PageClient, name: &str) -> Markup {
     match name.split_once('/') {
         Some((user, job)) => show::link(&asker.to_job(user, job), name),
         None => html! { (name) },

@@ -1,10 +1,10 @@
 //! Stacked bars.
 
-use super::super::{Bar, Marker, Part, Size, stack};
+use super::super::{Bar, BarPart, Marker, Size, stack};
 use super::{HOSTILE, check};
 
 fn bar(values: &[f64], markers: &[f64], capacity: f64, size: Size) -> String {
-    let part = |&value: &f64| Part { class: "series-batch", value, label: "some" };
+    let part = |&value: &f64| BarPart { class: "series-batch", value, label: "some" };
     let marker = |&value: &f64| Marker { class: "series-limit", value, label: "limit" };
     let parts: Vec<_> = values.iter().map(part).collect();
     let markers: Vec<_> = markers.iter().map(marker).collect();
@@ -82,7 +82,7 @@ fn a_bar_without_a_capacity_is_a_text() {
 
 #[test]
 fn hostile_labels_are_escaped() {
-    let parts = &[Part { class: HOSTILE, value: 1.0, label: HOSTILE }];
+    let parts = &[BarPart { class: HOSTILE, value: 1.0, label: HOSTILE }];
     let markers = &[Marker { class: HOSTILE, value: 1.0, label: HOSTILE }];
     for (size, capacity) in [(Size::Compact, 0.5), (Size::Large, 0.5), (Size::Large, 0.0)] {
         let (name, of) = (HOSTILE, HOSTILE);

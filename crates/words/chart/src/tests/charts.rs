@@ -1,18 +1,19 @@
 //! Whole time charts and sparklines.
 
-use super::super::{Chart, Kind, Point, Series, Unit, chart, spark};
+use super::super::{Chart, Point, Series, SeriesKind, Unit, chart, spark};
 use super::{HOSTILE, check};
 
 const MINUTE: u64 = 60_000_000;
 /// 2026-03-09 09:00 UTC.
 const NINE: u64 = (20_521 * 24 + 9) * 60 * MINUTE;
-const KINDS: [Kind; 4] = [Kind::Area, Kind::Line, Kind::Step, Kind::Limit];
+const KINDS: [SeriesKind; 4] =
+    [SeriesKind::Area, SeriesKind::Line, SeriesKind::Step, SeriesKind::Limit];
 
 fn cores(value: f64) -> String {
     format!("{value:.1} cores")
 }
 
-fn series<'a>(name: &'a str, kind: Kind, points: &'a [Point]) -> Series<'a> {
+fn series<'a>(name: &'a str, kind: SeriesKind, points: &'a [Point]) -> Series<'a> {
     Series { name, kind, class: "series-usage", points }
 }
 
@@ -28,9 +29,9 @@ fn a_chart_says_what_it_shows() {
         [(NINE, Some(1.0)), (NINE + 30 * MINUTE, Some(3.5)), (NINE + 59 * MINUTE, Some(2.0))];
     let limit = [(0, Some(4.0))];
     let all = [
-        series("usage", Kind::Area, &usage),
-        series("limit", Kind::Limit, &limit),
-        series("old", Kind::Line, &[]),
+        series("usage", SeriesKind::Area, &usage),
+        series("limit", SeriesKind::Limit, &limit),
+        series("old", SeriesKind::Line, &[]),
     ];
     let markup = hour(&all, false);
     check(&markup);
@@ -55,7 +56,7 @@ fn a_chart_says_what_it_shows() {
 #[test]
 fn stacked_areas_are_painted_from_the_highest_to_the_lowest() {
     let (one, two) = ([(NINE, Some(1.0))], [(NINE, Some(3.0))]);
-    let (one, two) = (series("one", Kind::Area, &one), series("two", Kind::Area, &two));
+    let (one, two) = (series("one", SeriesKind::Area, &one), series("two", SeriesKind::Area, &two));
     let other = Series { class: "series-batch", ..two };
     let markup = hour(&[one, other], true);
     check(&markup);
@@ -70,16 +71,17 @@ fn a_chart_without_values_says_so() {
     let never = [(NINE, None), (NINE + 1, Some(f64::NAN)), (NINE + 2, Some(f64::INFINITY))];
     let early = [(NINE - 1, Some(1.0))];
     for kind in KINDS {
-        let early: &[Point] = if matches!(kind, Kind::Area | Kind::Line) { &early } else { &[] };
+        let early: &[Point] =
+            if matches!(kind, SeriesKind::Area | SeriesKind::Line) { &early } else { &[] };
         for points in [&[], &never[..], early] {
-            let markup = hour(&[series("usage", kind, points)], kind == Kind::Area);
+            let markup = hour(&[series("usage", kind, points)], kind == SeriesKind::Area);
             check(&markup);
             assert!(markup.contains("No data for this time."), "{markup}");
         }
     }
     let points = [(NINE, Some(1.0))];
     for (from, to) in [(NINE, NINE), (NINE + 1, NINE - 1)] {
-        let series = &[series("usage", Kind::Line, &points)];
+        let series = &[series("usage", SeriesKind::Line, &points)];
         let (title, unit, format) = ("CPU", Unit::Whole, &cores);
         let chart =
             chart(&Chart { title, from, to, top: 0.0, unit, format, stacked: false, series });
@@ -126,7 +128,7 @@ fn every_number_is_finite_whatever_the_values_are() {
 #[test]
 fn hostile_names_are_escaped() {
     let points = [(NINE, Some(1.0))];
-    let hostile = Series { class: HOSTILE, ..series(HOSTILE, Kind::Line, &points) };
+    let hostile = Series { class: HOSTILE, ..series(HOSTILE, SeriesKind::Line, &points) };
     let (from, to) = (NINE, NINE + MINUTE);
     let format = |_: f64| HOSTILE.to_owned();
     let (title, unit, format) = (HOSTILE, Unit::Decimal, &format);

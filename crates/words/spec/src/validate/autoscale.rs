@@ -38,17 +38,17 @@ impl Problems {
         let least = CpuRam { cpu: MilliCores(1), ram: Bytes(limits::RAM_BYTES_MIN) };
         let most = CpuRam { cpu: MilliCores(limits::CPU_MILLI_MAX), ram: Bytes(limits::BYTES_MAX) };
         let before = self.problems.len();
-        self.amount(&at.field("min"), min, (least, most));
+        self.amount(&at.field("min"), min, least, most);
         if self.problems.len() == before {
-            self.amount(&at.field("max"), max, (min, most));
+            self.amount(&at.field("max"), max, min, most);
         }
         // A limit out of bounds would change before anything was measured.
         if self.problems.len() == before {
-            self.amount(&Location::TOP, CpuRam::of(job.task.limit), (min, max));
+            self.amount(&Location::TOP, CpuRam::of(job.task.limit), min, max);
         }
     }
 
-    fn amount(&mut self, at: &Location<'_>, is: CpuRam, (least, most): (CpuRam, CpuRam)) {
+    fn amount(&mut self, at: &Location<'_>, is: CpuRam, least: CpuRam, most: CpuRam) {
         self.range(&at.field("cpu"), is.cpu, least.cpu, most.cpu);
         self.range(&at.field("ram"), is.ram, least.ram, most.ram);
     }

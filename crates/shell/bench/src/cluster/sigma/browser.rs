@@ -82,7 +82,7 @@ pub(super) struct Browser {
 
 /// A page as it was sent.
 #[derive(Clone, Debug)]
-pub(super) struct Page {
+pub(super) struct SentPage {
     body: Bytes,
     is_compressed: bool,
     /// How long it took the server, as its header says.
@@ -107,7 +107,7 @@ impl Browser {
     }
 
     /// A page.
-    pub(super) async fn get(&self, path: &str) -> anyhow::Result<Page> {
+    pub(super) async fn get(&self, path: &str) -> anyhow::Result<SentPage> {
         let answer = self.send(Method::GET, path).await?;
         let status = answer.status();
         let is_compressed = answer.headers().contains_key(CONTENT_ENCODING);
@@ -115,7 +115,7 @@ impl Browser {
         let took = took.to_str()?.strip_prefix("total;dur=").context("another server-timing")?;
         let took = Duration::from_secs_f64(took.parse::<f64>()?.max(0.0) / 1e3);
         let body = answer.into_body().collect().await?.to_bytes();
-        let page = Page { body, is_compressed, took };
+        let page = SentPage { body, is_compressed, took };
         if status != StatusCode::OK {
             let text = page.text()?;
             let said = text.split_once("<h1>").and_then(|(_, rest)| rest.split_once("</p>"));
@@ -145,7 +145,7 @@ pub(super) struct Live {
 
 impl Live {
     /// Reads its changes for ever, and counts them.
-    pub(super) async fn read(mut self, counts: &Counts) -> anyhow::Result<()> {
+    pub(super) async fn read(mut self, counts: &ViewerCounts) -> anyhow::Result<()> {
         let mut tail = Vec::new();
         while let Some(frame) = self.changes.frame().await {
             if let Some(data) = frame?.data_ref() {
@@ -157,7 +157,7 @@ impl Live {
     }
 }
 
-impl Page {
+impl SentPage {
     /// The bytes that were sent.
     pub(super) fn sent(&self) -> usize {
         self.body.len()
@@ -174,7 +174,7 @@ impl Page {
 
 /// The events that all viewers have received.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct ViewerCounts {
     pub(super) bytes: AtomicU64,
     /// Parts of pages that have changed.
     pub(super) parts: AtomicU64,
@@ -187,7 +187,7 @@ pub(super) struct Counts {
 /// The line that begins an event, before its name.
 const EVENT: &[u8] = b"event: ";
 
-impl Counts {
+impl ViewerCounts {
     /// Counts the events that begin in some data; `tail` is what may be the beginning of one.
     fn add(&self, tail: &mut Vec<u8>, data: &[u8]) {
         // The line and the first letter of the name.
@@ -223,7 +223,7 @@ mod tests {
         let text =
             b"event: part\ndata: {}\n\nevent: now\ndata: 1\n\n:\n\nevent: lost\ndata: no\n\n";
         for size in 1..=text.len() {
-            let (counts, mut tail) = (Counts::default(), Vec::new());
+            let (counts, mut tail) = (ViewerCounts::default(), Vec::new());
             for piece in text.chunks(size) {
                 counts.add(&mut tail, piece);
             }

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::super::super::apply;
 use super::super::arrivals::Scheduler;
-use super::super::borglets::{self, Process};
+use super::super::borglets::{self, BorgletsProcess};
 use super::super::masters::{LeanClient, Masters};
 
 /// The users that own the jobs.
@@ -39,7 +39,7 @@ pub(super) fn user(number: u32) -> String {
 
 /// A job, by its owner and name, and its number of tasks.
 #[derive(Clone, Debug)]
-pub(super) struct Job {
+pub(super) struct JobSummary {
     pub(super) user: String,
     pub(super) name: String,
     pub(super) tasks: u32,
@@ -47,12 +47,12 @@ pub(super) struct Job {
 
 /// The processes beside the masters, and the jobs.
 pub(super) struct Large {
-    borglets: Vec<Process>,
+    borglets: Vec<BorgletsProcess>,
     _scheduler: Scheduler,
     /// Of which all tasks run.
-    pub(super) jobs: Vec<Job>,
+    pub(super) jobs: Vec<JobSummary>,
     /// Of which no task runs.
-    pub(super) stuck: Job,
+    pub(super) stuck: JobSummary,
 }
 
 impl Large {
@@ -61,12 +61,14 @@ impl Large {
         masters: &Masters,
         connection: &mut Connection,
         leader: ReplicaId,
-        (machines, tasks): (u32, u32),
+        machines: u32,
+        tasks: u32,
     ) -> Result<Self, Failure> {
         let (mut processes, mut addresses) = (Vec::new(), Vec::new());
         for first in (0..machines).step_by(BORGLETS_OF_A_PROCESS as usize) {
             let number = BORGLETS_OF_A_PROCESS.min(machines - first);
-            let (process, at) = Process::start_used(masters.directory(), first, number, TASK)?;
+            let (process, at) =
+                BorgletsProcess::start_used(masters.directory(), first, number, TASK)?;
             processes.push(process);
             addresses.extend(at);
         }
@@ -87,7 +89,7 @@ impl Large {
         let mut large = Self {
             borglets: processes,
             _scheduler: scheduler,
-            stuck: Job { user: user(0), name: "stuck-0".to_owned(), tasks: STUCK_TASKS },
+            stuck: JobSummary { user: user(0), name: "stuck-0".to_owned(), tasks: STUCK_TASKS },
             jobs,
         };
         let until = Instant::now() + PATIENCE;
@@ -116,7 +118,7 @@ fn in_time(until: Instant, what: &str) -> anyhow::Result<()> {
 }
 
 /// As uneven as those of `bourg bench apply`.
-fn jobs(tasks: u32) -> Vec<Job> {
+fn jobs(tasks: u32) -> Vec<JobSummary> {
     let (mut jobs, mut left) = (Vec::new(), tasks);
     for number in 1.. {
         if left == 0 {
@@ -128,7 +130,7 @@ fn jobs(tasks: u32) -> Vec<Job> {
             _ => apply::job_size(number).min(left),
         };
         left -= size;
-        jobs.push(Job {
+        jobs.push(JobSummary {
             user: user(scattered(number)),
             name: format!("job-{number}"),
             tasks: size,
@@ -170,7 +172,7 @@ async fn grant(connection: &mut Connection, machines: u32) -> Result<(), Failure
 }
 
 /// Submits jobs, each as its owner.
-async fn submit(masters: &Masters, leader: ReplicaId, jobs: &[Job]) -> Result<(), Failure> {
+async fn submit(masters: &Masters, leader: ReplicaId, jobs: &[JobSummary]) -> Result<(), Failure> {
     let mut submitting = JoinSet::new();
     for number in 0..USERS {
         let client = client(masters, leader, number)?;
@@ -208,7 +210,7 @@ async fn submit_all(mut client: LeanClient, specs: Vec<JobSpec>) -> anyhow::Resu
 }
 
 /// Tasks of one to five cores and 4 to 12 GiB: all together about half of the machines.
-fn spec(job: &Job) -> anyhow::Result<JobSpec> {
+fn spec(job: &JobSummary) -> anyhow::Result<JobSpec> {
     let number: u32 = job.name.rsplit('-').next().unwrap_or_default().parse()?;
     let number = scattered(number) / USERS;
     let mut task = TaskSpec::of(vec!["serve".to_owned(), "--index=${task.index}".to_owned()]);

@@ -15,10 +15,10 @@ impl Drop for SmallDisk {
     }
 }
 
-fn records(number: u64) -> Task {
+fn records(number: u64) -> LogTask {
     let data = vec![7; 500_000].into();
     let entry = LogEntry { term: Term(1), index: LogIndex(number), level: Level(1), data };
-    Task::Persist(Persist { number, restart: None, entries: vec![entry], hard_state: None })
+    LogTask::Persist(Persist { number, restart: None, entries: vec![entry], hard_state: None })
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_log_on_a_full_disk_continues_once_a_checkpoint_frees_room() {
     says("Transfer(None)");
     let why = to_log.trouble().expect("it is known already");
     assert!(why.contains("no room"), "{why}");
-    to_log.send(Task::Truncate(LogIndex(7))).expect("there is room in the queue");
+    to_log.send(LogTask::Truncate(LogIndex(7))).expect("there is room in the queue");
     says("Persisted(10)");
     assert_eq!(to_log.trouble(), None);
     drop(to_log);

@@ -1,7 +1,9 @@
 //! What the cell has used and reclaimed in the last hours, by band, and why tasks were evicted.
 
+use std::ops::Range;
+
 use api::v1;
-use chart::{Chart, Kind, Point, Series, Unit};
+use chart::{Chart, Point, Series, SeriesKind, Unit};
 use maud::{Markup, html};
 
 use super::{Facts, HOURS, View};
@@ -73,10 +75,10 @@ pub(super) fn charts(facts: &Facts) -> Markup {
 }
 
 /// Where a chart begins and ends: at the newest sample, so that it changes only with a new one.
-fn ends(samples: &[v1::CellSample], hours: u64) -> (u64, u64) {
+fn ends(samples: &[v1::CellSample], hours: u64) -> Range<u64> {
     let first = samples.first().map_or(0, |sample| sample.time);
     let last = samples.last().map_or(0, |sample| sample.time);
-    (last.saturating_sub(hours.saturating_mul(HOUR)).max(first), last)
+    last.saturating_sub(hours.saturating_mul(HOUR)).max(first)..last
 }
 
 fn of(amount: Option<&v1::CpuMemory>, of: Of) -> Option<i64> {
@@ -148,16 +150,17 @@ fn used(samples: &[v1::CellSample], resource: Of, hours: u64) -> Markup {
     let capacity = curve(samples, |sample| value(of(sample.capacity.as_ref(), resource)));
     let mut series: Vec<Series<'_>> = areas
         .iter()
-        .map(|(name, class, points)| Series { name, kind: Kind::Area, class, points })
+        .map(|(name, class, points)| Series { name, kind: SeriesKind::Area, class, points })
         .collect();
     for (name, kind, class, points) in [
-        ("reserved", Kind::Line, "series-reservation", &reserved),
-        ("limits", Kind::Limit, "series-limit", &limit),
-        ("capacity", Kind::Step, "series-capacity", &capacity),
+        ("reserved", SeriesKind::Line, "series-reservation", &reserved),
+        ("limits", SeriesKind::Limit, "series-limit", &limit),
+        ("capacity", SeriesKind::Step, "series-capacity", &capacity),
     ] {
         series.push(Series { name, kind, class, points });
     }
-    draw(&format!("{} used", resource.name()), resource, &series, ends(samples, hours))
+    let title = format!("{} used", resource.name());
+    draw(&title, resource, &series, ends(samples, hours))
 }
 
 /// What tasks may use and is reserved for nobody, by band.
@@ -169,16 +172,17 @@ fn reclaimed(samples: &[v1::CellSample], resource: Of, hours: u64) -> Markup {
     });
     let series: Vec<Series<'_>> = areas
         .iter()
-        .map(|(name, class, points)| Series { name, kind: Kind::Area, class, points })
+        .map(|(name, class, points)| Series { name, kind: SeriesKind::Area, class, points })
         .collect();
-    draw(&format!("{} reclaimed", resource.name()), resource, &series, ends(samples, hours))
+    let title = format!("{} reclaimed", resource.name());
+    draw(&title, resource, &series, ends(samples, hours))
 }
 
-fn draw(title: &str, resource: Of, series: &[Series<'_>], (from, to): (u64, u64)) -> Markup {
+fn draw(title: &str, resource: Of, series: &[Series<'_>], period: Range<u64>) -> Markup {
     chart::chart(&Chart {
         title,
-        from,
-        to,
+        from: period.start,
+        to: period.end,
         top: 0.0,
         unit: if resource == Of::Cpu { Unit::Decimal } else { Unit::Binary },
         format: &|value| shown(value, resource),
@@ -190,9 +194,13 @@ fn draw(title: &str, resource: Of, series: &[Series<'_>], (from, to): (u64, u64)
 /// How many tasks were pending.
 fn waiting(samples: &[v1::CellSample], hours: u64) -> Markup {
     let points = curve(samples, |sample| Some(f64::from(sample.pending)));
-    let series =
-        [Series { name: "pending", kind: Kind::Area, class: "series-usage", points: &points }];
-    let (from, to) = ends(samples, hours);
+    let series = [Series {
+        name: "pending",
+        kind: SeriesKind::Area,
+        class: "series-usage",
+        points: &points,
+    }];
+    let Range { start: from, end: to } = ends(samples, hours);
     chart::chart(&Chart {
         title: "Pending tasks",
         from,

@@ -12,7 +12,7 @@ use super::{Facts, View};
 use crate::address::{Address, Place, Query};
 use crate::app::App;
 use crate::asker::Drawn;
-use crate::fleet::{By, Fleet, Group, Machine, Of};
+use crate::fleet::{By, Fleet, FleetMachine, Group, Of};
 use crate::problem::Problem;
 use crate::session::Session;
 use crate::show;
@@ -103,7 +103,7 @@ fn members(fleet: &Fleet, group: &Group) -> Query {
 }
 
 /// How a machine is drawn.
-fn square(machine: &Machine<'_>, view: View) -> Square {
+fn square(machine: &FleetMachine<'_>, view: View) -> Square {
     match machine.state() {
         v1::MachineState::Down => Square::Down,
         v1::MachineState::Unreachable | v1::MachineState::NotReady => Square::Unreachable,
@@ -148,7 +148,7 @@ pub(crate) async fn rack(
 }
 
 /// A machine in a few lines.
-fn lines(machine: &Machine<'_>) -> Vec<String> {
+fn lines(machine: &FleetMachine<'_>) -> Vec<String> {
     let mut state = word::<v1::MachineState>(machine.state().into()).into_owned();
     if machine.status.suspect {
         state += ", suspect";
@@ -202,7 +202,7 @@ mod tests {
                 capacity: resources(4_000),
                 ..v1::MachineStatus::default()
             };
-            let machine = Machine { status: &status, used: None };
+            let machine = FleetMachine { status: &status, used: None };
             assert_eq!(square(&machine, view(by)), expected, "{state:?} {taken:?}");
         }
     }
@@ -216,7 +216,7 @@ mod tests {
             tasks: 1,
             ..v1::MachineStatus::default()
         };
-        let machine = Machine { status: &status, used: None };
+        let machine = FleetMachine { status: &status, used: None };
         assert_eq!(lines(&machine), ["up, 1 task", "CPU: limits 1.5 cores, of 4 cores"]);
         status.suspect = true;
         let used = v1::MachineUsage {
@@ -225,7 +225,7 @@ mod tests {
             capacity: resources(4_000),
             ..v1::MachineUsage::default()
         };
-        let machine = Machine { status: &status, used: Some(&used) };
+        let machine = FleetMachine { status: &status, used: Some(&used) };
         let expected =
             ["up, suspect, 1 task", "CPU: limits 1.5 cores, used 0.25 cores, of 4 cores"];
         assert_eq!(lines(&machine), expected);

@@ -21,7 +21,7 @@ use model::Time;
 
 use super::{Page, Part, jobs, pending};
 use crate::address::{Address, Place, Query};
-use crate::asker::{Asker, Drawn};
+use crate::asker::{Drawn, PageClient};
 use crate::fleet::{By, Fleet, Of};
 use crate::problem::Problem;
 use crate::show;
@@ -119,7 +119,7 @@ impl Facts {
         self.to(Place::Machine { name: name.to_owned() })
     }
 
-    async fn ask(asker: &mut Asker, view: View) -> Result<Self, Problem> {
+    async fn ask(asker: &mut PageClient, view: View) -> Result<Self, Problem> {
         let status = asker.status().await?;
         let fleet = asker.fleet().await?;
         let is_past = asker.at.is_some();
@@ -162,7 +162,7 @@ fn known<T>(answer: Result<T, Problem>) -> Result<Option<T>, Problem> {
     }
 }
 
-pub(super) async fn page(asker: &mut Asker, query: &Query) -> Result<Page, Problem> {
+pub(super) async fn page(asker: &mut PageClient, query: &Query) -> Result<Page, Problem> {
     let view = View::read(query, asker.at.is_some())?;
     let drawn = match asker.at {
         Some(_) => Arc::new(draw(&Box::pin(Facts::ask(asker, view)).await?)),

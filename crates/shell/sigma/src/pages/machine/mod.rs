@@ -12,14 +12,14 @@ use present::machine_words::{held_ports, ports, task_network};
 use super::{Page, Part, events, machines, quoted};
 use crate::action::{Action, button};
 use crate::address::{Place, Query};
-use crate::asker::Asker;
+use crate::asker::PageClient;
 use crate::problem::Problem;
 use crate::show;
 
 /// How many events are shown.
 const EVENTS: u32 = 30;
 
-pub(super) async fn page(asker: &mut Asker, name: &str) -> Result<Page, Problem> {
+pub(super) async fn page(asker: &mut PageClient, name: &str) -> Result<Page, Problem> {
     let request = v1::MachinesRequest {
         names: vec![name.to_owned()],
         tasks: true,
@@ -62,7 +62,7 @@ pub(super) async fn page(asker: &mut Asker, name: &str) -> Result<Page, Problem>
     Ok(Page::live(name, heading, command, parts))
 }
 
-fn summary(asker: &Asker, machine: &v1::MachineStatus) -> Markup {
+fn summary(asker: &PageClient, machine: &v1::MachineStatus) -> Markup {
     let mut all = vec![
         (
             "State",
@@ -185,7 +185,7 @@ fn polled(machine: &v1::MachineStatus) -> Markup {
 }
 
 /// The drain: who began it, what it waits for, and the buttons.
-fn drain(asker: &Asker, machine: &v1::MachineStatus) -> Markup {
+fn drain(asker: &PageClient, machine: &v1::MachineStatus) -> Markup {
     let name = machine.name.as_str();
     let may = asker.at.is_none() && asker.rights.may_drain();
     let is_draining = machine.draining_since > 0;
@@ -226,7 +226,7 @@ fn progress(machine: &v1::MachineStatus) -> Markup {
     }
 }
 
-fn deadline(asker: &Asker, machine: &v1::MachineStatus) -> Option<Markup> {
+fn deadline(asker: &PageClient, machine: &v1::MachineStatus) -> Option<Markup> {
     let is_over = machine.state() == v1::MachineState::Drained || machine.drain_deadline == 0;
     let at = show::ago(machine.drain_deadline, asker.now);
     (!is_over).then(|| match (machine.drain_expired > 0, machine.drain_forced) {
@@ -239,7 +239,7 @@ fn deadline(asker: &Asker, machine: &v1::MachineStatus) -> Option<Markup> {
 }
 
 /// The data of ended tasks that is lost if the machine leaves now.
-fn saving(asker: &Asker, machine: &v1::MachineStatus) -> Markup {
+fn saving(asker: &PageClient, machine: &v1::MachineStatus) -> Markup {
     if machine.saving.is_empty() {
         return html! {};
     }
@@ -265,7 +265,7 @@ fn saving(asker: &Asker, machine: &v1::MachineStatus) -> Markup {
     }
 }
 
-fn attributes(asker: &Asker, machine: &v1::MachineStatus) -> Markup {
+fn attributes(asker: &PageClient, machine: &v1::MachineStatus) -> Markup {
     let mut all: Vec<(&String, &String)> = machine.attributes.iter().collect();
     all.sort();
     html! {

@@ -8,7 +8,7 @@ use api::v1::usage_request::{self, Of as UsageOf, Tasks};
 use maud::{Markup, html};
 use tokio::task::JoinSet;
 
-use crate::asker::{Asker, MachineUsed};
+use crate::asker::{MachineUsed, PageClient};
 use crate::fleet::{By, Of};
 use crate::pages::bands::{self, Amount, BANDS};
 use crate::pages::jobs;
@@ -29,7 +29,7 @@ fn parsed(name: &str) -> Option<Name<'_>> {
 }
 
 /// Such a name as a link; other names as they are.
-pub(super) fn named(asker: &Asker, name: &str) -> Markup {
+pub(super) fn named(asker: &PageClient, name: &str) -> Markup {
     match parsed(name) {
         Some((user, job, index)) => show::link(&asker.to_task(user, job, index), name),
         None => html! { (name) },
@@ -38,7 +38,7 @@ pub(super) fn named(asker: &Asker, name: &str) -> Markup {
 
 /// What is placed on a machine, as the page shows it.
 #[derive(Debug, PartialEq)]
-struct Row<'a> {
+struct PlacedRow<'a> {
     name: String,
     placed: Option<&'a v1::PlacedTask>,
     /// Whether it is in the alloc above it.
@@ -47,7 +47,7 @@ struct Row<'a> {
 
 /// What is placed on a machine: by user, job and index, and the tasks in an alloc below it. Which these
 /// are, the tasks say, the alloc, or both.
-fn rows(machine: &v1::MachineStatus) -> Vec<Row<'_>> {
+fn rows(machine: &v1::MachineStatus) -> Vec<PlacedRow<'_>> {
     let mut all: BTreeMap<Name<'_>, &v1::PlacedTask> = BTreeMap::new();
     let mut inside: BTreeMap<Name<'_>, BTreeSet<Name<'_>>> = BTreeMap::new();
     for placed in &machine.placed {
@@ -64,7 +64,7 @@ fn rows(machine: &v1::MachineStatus) -> Vec<Row<'_>> {
     // An alloc that is not listed must not hide its tasks.
     inside.retain(|alloc, _| all.contains_key(alloc));
     let below: BTreeSet<Name<'_>> = inside.values().flatten().copied().collect();
-    let row = |(user, job, index): Name<'_>, is_inside| Row {
+    let row = |(user, job, index): Name<'_>, is_inside| PlacedRow {
         name: format!("{user}/{job}/{index}"),
         placed: all.get(&(user, job, index)).copied(),
         is_inside,
@@ -79,7 +79,7 @@ fn rows(machine: &v1::MachineStatus) -> Vec<Row<'_>> {
 
 /// What a machine and its tasks use; none if no replica says it.
 pub(super) async fn used(
-    asker: &mut Asker,
+    asker: &mut PageClient,
     machine: &v1::MachineStatus,
 ) -> Result<Option<Arc<MachineUsed>>, Problem> {
     let mut jobs: BTreeMap<(String, String), Vec<v1::IndexRange>> = BTreeMap::new();
@@ -100,7 +100,7 @@ pub(super) async fn used(
 }
 
 async fn all(
-    mut asker: Asker,
+    mut asker: PageClient,
     machine: String,
     jobs: BTreeMap<(String, String), Vec<v1::IndexRange>>,
 ) -> Result<MachineUsed, Problem> {
@@ -135,7 +135,12 @@ fn of_task<'a>(used: Option<&'a MachineUsed>, name: &str) -> Option<&'a v1::Task
 }
 
 /// What the tasks of a machine have of it, each with the colour of its band.
-fn amounts(rows: &[Row<'_>], used: Option<&MachineUsed>, of: Of, by: By) -> Vec<(String, Amount)> {
+fn amounts(
+    rows: &[PlacedRow<'_>],
+    used: Option<&MachineUsed>,
+    of: Of,
+    by: By,
+) -> Vec<(String, Amount)> {
     let mut amounts = Vec::new();
     let mut band_above = String::new();
     for (number, row) in rows.iter().enumerate() {
@@ -181,7 +186,7 @@ fn amounts(rows: &[Row<'_>], used: Option<&MachineUsed>, of: Of, by: By) -> Vec<
 
 /// The capacity against the tasks.
 pub(super) fn resources(
-    asker: &Asker,
+    asker: &PageClient,
     machine: &v1::MachineStatus,
     used: Option<&MachineUsed>,
 ) -> Markup {
@@ -214,7 +219,7 @@ pub(super) fn resources(
 
 /// All tasks and allocs.
 pub(super) fn table(
-    asker: &Asker,
+    asker: &PageClient,
     machine: &v1::MachineStatus,
     used: Option<&MachineUsed>,
 ) -> Markup {
@@ -243,7 +248,7 @@ pub(super) fn table(
     }
 }
 
-fn task_row(asker: &Asker, row: &Row<'_>, used: Option<&MachineUsed>) -> Markup {
+fn task_row(asker: &PageClient, row: &PlacedRow<'_>, used: Option<&MachineUsed>) -> Markup {
     let href = parsed(&row.name).map(|(user, job, index)| asker.to_task(user, job, index));
     let below = |part: &str| href.as_ref().map(|href| crate::pages::job::path(href, part));
     let now = of_task(used, &row.name);
