@@ -45,9 +45,13 @@ pub(crate) fn next(cell: &Cell, me: &Settings, progress: &ProgressTracker) -> Op
     }
     let change = |replica, to| Some(LeaderStep::Propose(Op::ChangeMember { replica, to }));
     let last = progress.get(me.id.0).map_or(0, |own| own.matched);
-    let keeps_up = |other: &Progress| other.recent_active && other.matched + BEHIND_MAX >= last;
-    // A new replica counts as active, and in a young cell as caught up; only its own description
-    // shows that it runs. A vote given earlier could be missing.
+    // What a learner has acknowledged is on its disk. One that has nothing votes for nobody, and in a young
+    // cell it is only a few records behind.
+    let keeps_up = |other: &Progress| {
+        other.recent_active && other.matched > 0 && other.matched + BEHIND_MAX >= last
+    };
+    // A new replica counts as active; only its own description shows that it runs. A vote given earlier
+    // could be missing.
     let runs = |replica: &Replica| replica.level > Level(0);
     cell.replicas().find_map(|replica| match replica.member {
         _ if replica.leaving && replica.id == me.id => Some(LeaderStep::Resign),

@@ -372,6 +372,29 @@ fn an_added_replica_that_does_not_run_gets_no_vote() {
     });
 }
 
+/// It votes for nobody, so the others could not elect a leader without the one that gave it its vote.
+#[test]
+fn an_added_replica_that_has_stored_nothing_gets_no_vote() {
+    let mut cluster = Cluster::bootstrapped(LEVEL);
+    let added = cluster.change(id(1), Mutation::AddReplica(AddReplica { address: address(id(2)) }));
+    assert_eq!(added, Some(Ok(Reply::ReplicaAdded(id(2)))));
+    cluster.stuck.insert(id(2), Vec::new());
+    cluster.start(id(2), LEVEL);
+    let recorded = |cluster: &Cluster| cluster.cell(id(1)).replica(id(2)).cloned();
+    cluster.until("it runs", |cluster| recorded(cluster).is_some_and(|it| it.level == LEVEL));
+    cluster.run(200);
+    assert_eq!(recorded(&cluster).map(|it| it.member), Some(Member::Learner));
+    let waits = cluster.stuck.remove(&id(2)).expect("it is stuck");
+    let host = cluster.hosts.get_mut(&id(2)).expect("a host");
+    waits.into_iter().for_each(|persist| host.writes(persist));
+    cluster.until("it votes", |cluster| {
+        recorded(cluster).is_some_and(|it| it.member == Member::Voter)
+    });
+    cluster.crash(id(1));
+    cluster.start(id(1), LEVEL);
+    cluster.elected();
+}
+
 #[test]
 fn one_replica_becomes_five_while_it_serves() {
     let mut cluster = Cluster::of(5);

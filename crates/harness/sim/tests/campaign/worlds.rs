@@ -27,3 +27,12 @@ fn two_restorations_that_know_nothing_of_each_other_are_two_cells() {
 fn a_replica_that_lags_for_ever_polls_no_machine() {
     is_clean(700_298, &[13, 15, 16]);
 }
+
+/// A replica had its vote before it had stored anything, and the one that had given it lost power: neither
+/// could elect the other.
+#[test]
+fn a_replica_that_has_stored_nothing_has_no_vote() {
+    let world = Plan::of(1_206, Span::from_secs(720));
+    let verdict = run(&Plan { replicas: 3, only: Some(vec![2, 6, 7]), ..world });
+    assert_eq!(verdict.failure, None);
+}
