@@ -25,9 +25,9 @@ const VAGUE: [&str; 9] =
 
 /// Files that have tuple patterns as parameters, and how many at most. They are to go.
 const WITH_TUPLES: [(&str, usize); 9] = [
-    ("boundary/proto/src/image/enrolment.rs", 1),
-    ("boundary/proto/src/image/user.rs", 1),
-    ("boundary/proto/src/saver.rs", 1),
+    ("boundary/formats/src/image/enrolment.rs", 1),
+    ("boundary/formats/src/image/user.rs", 1),
+    ("boundary/api/src/saver.rs", 1),
     ("core/borglet/src/usage/recorder.rs", 4),
     ("core/cell/src/apply/belief.rs", 1),
     ("core/cell/src/apply/capability.rs", 1),

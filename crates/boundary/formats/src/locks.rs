@@ -55,7 +55,7 @@ pub(crate) fn delete_message(delete: &DeleteFile) -> v1::DeleteFile {
 }
 
 /// Reads it.
-pub(crate) fn delete(delete: v1::DeleteFile) -> Result<DeleteFile, Malformed> {
+pub(crate) fn delete(delete: &v1::DeleteFile) -> Result<DeleteFile, Malformed> {
     Ok(DeleteFile {
         path: path(&delete.path, "path")?,
         expected: delete.expected.map(LogIndex),
@@ -73,7 +73,7 @@ pub(crate) fn acquire_message(acquire: &AcquireLock) -> v1::AcquireLock {
 }
 
 /// Reads it.
-pub(crate) fn acquire(acquire: v1::AcquireLock) -> Result<AcquireLock, Malformed> {
+pub(crate) fn acquire(acquire: &v1::AcquireLock) -> Result<AcquireLock, Malformed> {
     Ok(AcquireLock {
         path: path(&acquire.path, "path")?,
         session: LockSessionId(acquire.session),
@@ -87,7 +87,7 @@ pub(crate) fn release_message(release: &ReleaseLock) -> v1::ReleaseLock {
 }
 
 /// Reads it.
-pub(crate) fn release(release: v1::ReleaseLock) -> Result<ReleaseLock, Malformed> {
+pub(crate) fn release(release: &v1::ReleaseLock) -> Result<ReleaseLock, Malformed> {
     let session = LockSessionId(release.session);
     Ok(ReleaseLock { path: path(&release.path, "path")?, session })
 }

@@ -276,13 +276,13 @@ impl TryFrom<MutationMessage> for Mutation {
                 Self::WriteFile(locks::write(write).field("writeFile")?)
             }
             MutationMessage::DeleteFile(delete) => {
-                Self::DeleteFile(locks::delete(delete).field("deleteFile")?)
+                Self::DeleteFile(locks::delete(&delete).field("deleteFile")?)
             }
             MutationMessage::AcquireLock(acquire) => {
-                Self::AcquireLock(locks::acquire(acquire).field("acquireLock")?)
+                Self::AcquireLock(locks::acquire(&acquire).field("acquireLock")?)
             }
             MutationMessage::ReleaseLock(release) => {
-                Self::ReleaseLock(locks::release(release).field("releaseLock")?)
+                Self::ReleaseLock(locks::release(&release).field("releaseLock")?)
             }
             MutationMessage::SetService(service) => {
                 let service = service.try_into().field("setService")?;
