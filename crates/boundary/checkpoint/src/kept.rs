@@ -220,7 +220,7 @@ fn of_cause(cause: EvictionCause) -> String {
 
 /// The cell, made by operations at a level. What a later level adds is added for it alone.
 pub(crate) fn every_kind_of_thing(level: Level) -> Cell {
-    let mut history = History::begin();
+    let mut history = KeptHistory::begin();
     if level > history.cell.level() {
         history.apply(&Op::RaiseLevel { to: level });
     }
@@ -243,7 +243,7 @@ pub(crate) fn every_kind_of_thing(level: Level) -> Cell {
     history.cell
 }
 
-struct History {
+struct KeptHistory {
     cell: Cell,
     now: Time,
     sequences: BTreeMap<&'static str, u64>,
@@ -252,7 +252,7 @@ struct History {
 /// Who asks; session 1 is the first one's, and so on.
 const USERS: [&str; 3] = ["root", "ana", "ben"];
 
-impl History {
+impl KeptHistory {
     fn begin() -> Self {
         let now = Time(1_750_000_000_000_000);
         let mut history = Self { cell: Cell::empty(), now, sequences: BTreeMap::new() };

@@ -237,30 +237,30 @@ fn run(options: &Options) -> anyhow::Result<Figures> {
 
 /// A task that runs.
 #[derive(Clone, Copy, Debug)]
-struct Incarnation {
+struct EstimatedTask {
     instance: InstanceId,
     machine: model::MachineId,
     limit: Resources,
 }
 
 /// All tasks, which have started now.
-fn started(cell: &mut Cell, at: Time) -> Vec<Incarnation> {
+fn started(cell: &mut Cell, at: Time) -> Vec<EstimatedTask> {
     let tasks = cell.jobs().flat_map(|job| {
         (0..job.spec.tasks).map(TaskIndex).filter_map(|index| {
             let instance = job.instance(index)?;
             let machine = cell.placement(instance)?.machine;
-            Some(Incarnation { instance, machine, limit: job.limit(index) })
+            Some(EstimatedTask { instance, machine, limit: job.limit(index) })
         })
     });
-    let incarnations: Vec<Incarnation> = tasks.collect();
-    for Incarnation { instance, machine, .. } in &incarnations {
+    let incarnations: Vec<EstimatedTask> = tasks.collect();
+    for EstimatedTask { instance, machine, .. } in &incarnations {
         let observations = vec![Observation::Started { instance: *instance }];
         cell.apply(at, &Op::Observe { machine: *machine, observations });
     }
     incarnations
 }
 
-fn sample(incarnation: &Incarnation, curve: &Curve, at: Time, second: u64) -> UsageSample {
+fn sample(incarnation: &EstimatedTask, curve: &Curve, at: Time, second: u64) -> UsageSample {
     let share = curve.share(second);
     let cpu = Some(MilliCores(incarnation.limit.cpu.0 * share / 1_000));
     let memory = Some(Bytes(incarnation.limit.ram.0 / 1_000 * share));
@@ -269,8 +269,8 @@ fn sample(incarnation: &Incarnation, curve: &Curve, at: Time, second: u64) -> Us
 }
 
 /// The bytes of the records of one task: it is placed, starts and ends.
-fn incarnation_bytes(cell: &Cell, incarnations: &[Incarnation]) -> anyhow::Result<u64> {
-    let Incarnation { instance, machine, .. } =
+fn incarnation_bytes(cell: &Cell, incarnations: &[EstimatedTask]) -> anyhow::Result<u64> {
+    let EstimatedTask { instance, machine, .. } =
         *incarnations.last().context("a cell without tasks")?;
     let (ports, victims) = (Vec::new(), Vec::new());
     let assignment = Assignment { instance, machine, alloc: None, address: None, ports, victims };

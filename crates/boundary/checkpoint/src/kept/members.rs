@@ -13,7 +13,7 @@ fn name(text: &str) -> MachineName {
     text.parse().expect("a name")
 }
 
-impl History {
+impl KeptHistory {
     /// A replica of each kind, and one that was removed.
     pub(super) fn replicas(&mut self) {
         let describe = |replica, address: &str, level| Op::DescribeReplica {

@@ -6,7 +6,7 @@ use spec::{Kind, TaskSpec};
 
 use super::*;
 
-impl History {
+impl KeptHistory {
     /// A user who was added, and one who was revoked and added again.
     pub(super) fn users(&mut self) {
         let day = Span::from_secs(86_400);

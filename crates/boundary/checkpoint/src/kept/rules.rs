@@ -4,7 +4,7 @@ use model::HeldPorts;
 
 use super::*;
 
-impl History {
+impl KeptHistory {
     /// A machine of which something holds ports, and a task that broke a rule there.
     pub(super) fn rules(&mut self) {
         self.submit("grabs", 1, |job| job.priority = Band::Free.usual());
