@@ -1,5 +1,5 @@
 //! The contents of a cell's checkpoint file. The file format with its checksums belongs to the
-//! crate `store`, the image's encoding to `proto`.
+//! crate `store`, the image's encoding to `formats`.
 //!
 //! | kind | what |
 //! |---|---|

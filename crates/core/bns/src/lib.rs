@@ -7,7 +7,7 @@
 //! names two incarnations of a task. What a cell does not say is when a record changed. [`Changes`] does: it follows a cell, and a
 //! watch continues from any index.
 //!
-//! Not here: the formats of records and the service (crates `proto` and `masterd`), DNS (crate
+//! Not here: the formats of records and the service (crates `formats` and `masterd`), DNS (crate
 //! `dns`), and alloc sets, which have no ports of their own.
 
 mod changes;

@@ -1,5 +1,5 @@
 //! The image of a cell: all state that is not derived, as plain data. Snapshots, state hashes and a
-//! scheduler's first copy are made from it; its encoding on disk and on the wire is in `proto`.
+//! scheduler's first copy are made from it; its encoding on disk and on the wire is in `formats`.
 
 mod restored;
 

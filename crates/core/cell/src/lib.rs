@@ -6,7 +6,7 @@
 //! replica, every build and every replay of one log reach the same state. An operation carries all
 //! its decisions: nothing here chooses a machine, a port or a time.
 //!
-//! Deliberately absent: clocks, randomness, IO, formats (crate `api`), communication (crate
+//! Deliberately absent: clocks, randomness, IO, formats (crate `formats`), communication (crate
 //! `master`) and the choice of the best machine (crate `scheduler`). What *fits* is decided here,
 //! in [`feasibility`], because scheduler, master and "why pending?" must agree on it.
 

@@ -25,7 +25,7 @@ use crate::reads::Reads;
 use crate::slow_disk::{Behind, PATIENCE_TICKS};
 use crate::{HardState, LogEntry, UnknownOperation};
 
-/// The encoding of operations in the log. The wire formats belong to the crate `api`, above this
+/// The encoding of operations in the log. The formats belong to the crate `formats`, above this
 /// one.
 pub trait Codec {
     /// Encodes a record's payload.

@@ -1,7 +1,6 @@
-//! Events of a cell: what happened, to what, by whom and why; and the life cycle of jobs and tasks.
+//! The events of a cell with their actors and causes, and the life cycle of jobs and tasks.
 //!
-//! The state machine (crate `cell`) decides what happens. These types only say it, so that whatever reads
-//! events knows them without the state machine.
+//! The state machine (crate `cell`) produces events. A program that reads them needs only these types.
 
 mod cause;
 mod event;

@@ -1,8 +1,6 @@
-//! What a master and a Borglet say to each other in a poll (paper, section 3.3): orders, reports, and what
-//! tasks use.
+//! The orders, reports and usage that a master and a Borglet exchange in a poll (paper, section 3.3).
 //!
-//! The Borglet's decisions are in crate `borglet`; the master's orders are in crate `master`. These types only
-//! say them.
+//! The decisions of the Borglet are in crate `borglet`, those of the master in crate `master`.
 
 mod distribution;
 mod order;
