@@ -14,6 +14,15 @@ use crate::nesting;
 use crate::source::{File, FileId, Files, Range};
 use crate::{LIBRARY, LIBRARY_NAME, limits};
 
+/// The functions of the standard library that replace the interpreter's own.
+const STANDARD: &str = include_str!("standard.libsonnet");
+/// The path by which [`WITH_STANDARD`] imports them. No file of a user has such a name.
+const STANDARD_PATH: &str = "\0standard";
+/// Precedes the text of every file. It has no line of its own, and [`Interpreter::range`] takes its
+/// length off every place, so that an error shows the file as its author knows it.
+const WITH_STANDARD: &str =
+    "local builtin = std; local std = builtin + (import '\\u0000standard'); ";
+
 /// The inputs of an evaluation besides files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -100,6 +109,7 @@ pub(crate) struct Host<'p, 'l> {
     pub(crate) files: Files,
     sources: BTreeMap<SourceId, FileId>,
     thunks: BTreeMap<FileId, Thunk<'p>>,
+    standard: Option<Thunk<'p>>,
     bytes_left: usize,
     /// The cause of the last failed import: the interpreter's own error does not carry it.
     import_failure: Option<ImportFailure>,
@@ -119,6 +129,7 @@ impl<'p, 'l> Interpreter<'p, 'l> {
             files: Files::default(),
             sources: BTreeMap::new(),
             thunks: BTreeMap::new(),
+            standard: None,
             bytes_left: limits::SOURCE_BYTES_MAX,
             import_failure: None,
         };
@@ -145,7 +156,9 @@ impl<'p, 'l> Interpreter<'p, 'l> {
         let spans = self.program.span_manager();
         let (context, start, end) = spans.get_span(span);
         let SpanContext::Source(source) = spans.get_context(context);
-        Some(Range { file: *self.host.sources.get(source)?, start, end })
+        let file = *self.host.sources.get(source)?;
+        let in_file = |offset: usize| offset.saturating_sub(WITH_STANDARD.len());
+        Some(Range { file, start: in_file(start), end: in_file(end) })
     }
 }
 
@@ -161,17 +174,31 @@ impl<'p> Host<'p, '_> {
         file: File,
     ) -> Result<(FileId, Thunk<'p>), Failure> {
         self.take_bytes(file.bytes.len())?;
-        let (context, source) = program.span_manager_mut().insert_source_context(file.bytes.len());
+        let text = [WITH_STANDARD.as_bytes(), &file.bytes].concat();
+        let (context, source) = program.span_manager_mut().insert_source_context(text.len());
         let id = self.files.add(file);
         self.sources.insert(source, id);
         let file = self.files.get(id);
         if let Some(at) = nesting::too_deep(&file.bytes, limits::NESTING_MAX) {
             return Err(Failure::NestedTooDeep(Range { file: id, start: at.start, end: at.end }));
         }
-        let thunk =
-            program.load_source(context, &file.bytes, true, &file.name).map_err(Failure::Load)?;
+        let thunk = program.load_source(context, &text, true, &file.name).map_err(Failure::Load)?;
         self.thunks.insert(id, thunk.clone());
         Ok((id, thunk))
+    }
+
+    /// The replaced functions. Their source is not among the files: an error in a call of them is
+    /// attributed to the caller, as in the interpreter's own library.
+    fn standard(&mut self, program: &mut Program<'p>) -> Result<Thunk<'p>, ImportFailure> {
+        if let Some(standard) = &self.standard {
+            return Ok(standard.clone());
+        }
+        let (context, _) = program.span_manager_mut().insert_source_context(STANDARD.len());
+        let standard = program
+            .load_source(context, STANDARD.as_bytes(), true, STANDARD_PATH)
+            .map_err(|error| ImportFailure::Unreadable(Box::new(Failure::Load(error))))?;
+        self.standard = Some(standard.clone());
+        Ok(standard)
     }
 
     fn importer(&self, program: &Program<'p>, from: SpanId) -> Option<FileId> {
@@ -191,6 +218,9 @@ impl<'p> Host<'p, '_> {
         from: SpanId,
         path: &str,
     ) -> Result<Thunk<'p>, ImportFailure> {
+        if path == STANDARD_PATH {
+            return self.standard(program);
+        }
         let importer = self.importer(program, from);
         let unreadable = |failure| ImportFailure::Unreadable(Box::new(failure));
         let (known, file) = if path == LIBRARY_NAME {

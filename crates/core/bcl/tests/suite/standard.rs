@@ -36,3 +36,28 @@ fn the_library_and_the_examples_use_functions_of_jsonnet_0_18_alone() {
     }
     assert!(used.contains("length"), "it looks at something: {used:?}");
 }
+
+/// Expressions whose value differs between interpreters, with that of Jsonnet's own implementation.
+const VALUES: &[(&str, &str)] = &[
+    ("std.parseInt('-0')", "0"),
+    ("std.parseInt('-12')", "-12"),
+    ("std.setInter('abc', ['b', 'c'])", r#"["b", "c"]"#),
+    ("std.setDiff('abc', 'b')", r#"["a", "c"]"#),
+    ("std.setUnion('ac', ['b'])", r#"["a", "b", "c"]"#),
+    ("std.setMember('b', 'abc')", "true"),
+    ("std.setInter([{ k: 1 }], [{ k: 1 }], keyF=function(x) x.k)", r#"[{"k": 1}]"#),
+    ("std.thisFile", r#""job.bcl""#),
+    ("std.objectFields(std)", "[]"),
+];
+
+#[test]
+fn values_are_those_of_jsonnet() {
+    for (expression, value) in VALUES {
+        let job = crate::job(&format!(
+            "borg.service('a', cmd=['x', std.manifestJsonEx({expression}, '', '')])"
+        ));
+        let spelled = job.task.cmd[1].to_string().replace('\n', " ");
+        let plain = |text: &str| text.replace(' ', "");
+        assert_eq!(plain(&spelled), plain(value), "{expression}");
+    }
+}
