@@ -30,13 +30,14 @@ const DESCRIPTION: [&str; 11] = [
 
 /// Enums whose JSON is one of our words, such as `running`, or the number of a value that this
 /// version does not know (`api::word`).
-const WORDS: [&str; 9] = [
+const WORDS: [&str; 10] = [
     "Band",
     "ChangeKind",
     "Health",
     "JobState",
     "MachineState",
     "MemberState",
+    "PackageKind",
     "ReschedulingState",
     "TaskState",
     "UpdateState",
@@ -60,6 +61,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "files",
         "locks",
         "services",
+        "package",
     ]
     .map(|name| format!("bourg/v1/{name}.proto"));
     println!("cargo:rerun-if-changed=proto");

@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 
 use model::{
-    KeyDigestError, LabelQueryError, NameError, NotListed, PathError, PriorityError,
-    SchedulingClassError, SequencerError, SerialError, SubnetError,
+    DigestError, KeyDigestError, LabelQueryError, NameError, NotListed, PackageReferenceError,
+    PathError, PriorityError, SchedulingClassError, SequencerError, SerialError, SubnetError,
 };
 use spec::{Path, Step};
 use thiserror::Error;
@@ -37,6 +37,12 @@ pub enum Fault {
     /// A text is not a valid name of its kind.
     #[error(transparent)]
     Name(#[from] NameError),
+    /// A text is not a digest.
+    #[error(transparent)]
+    Digest(#[from] DigestError),
+    /// A text is not a reference to a package.
+    #[error(transparent)]
+    Package(#[from] PackageReferenceError),
     /// A text is not a certificate's serial number.
     #[error(transparent)]
     Serial(#[from] SerialError),

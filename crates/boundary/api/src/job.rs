@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Appclass, Priority, SchedulingClass, TaskIndex, UserName};
 use spec::{
-    DisruptionBudget, JobReference, JobSpec, Kind, LogPolicy, Maximum, OnFailure, TaskOverride,
-    TaskSpec, UpdatePolicy,
+    DisruptionBudget, JobSpec, Kind, LogPolicy, Maximum, OnFailure, TaskOverride, TaskSpec,
+    UpdatePolicy,
 };
 
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
-use crate::task::{all_shown, cores, cores_number, network, network_fields, port_names, texts};
+use crate::task::{all_shown, cores, cores_number, network, network_fields, texts};
 use crate::{autoscale, read, v1};
 
 pub(crate) fn appclass_number(appclass: Appclass) -> i32 {
@@ -45,19 +45,6 @@ fn scheduling_class(number: Option<u32>, appclass: Appclass) -> Result<Schedulin
             SchedulingClass::new(number.into()).map_err(Fault::from).field("schedulingClass")
         }
     }
-}
-
-/// The jobs that a description names, without repetitions.
-fn references(texts: &[String]) -> Result<BTreeSet<JobReference>, Malformed> {
-    let mut jobs = BTreeSet::new();
-    for (position, text) in texts.iter().enumerate() {
-        let job: JobReference =
-            text.parse().map_err(Fault::from).element(position).field("after")?;
-        if !jobs.insert(job) {
-            return Err(Fault::Twice).element(position).field("after");
-        }
-    }
-    Ok(jobs)
 }
 
 fn kind(allocs: Option<v1::job_spec::Allocs>, alloc_set: &str) -> Result<Kind, Malformed> {
@@ -121,6 +108,8 @@ impl From<&JobSpec> for v1::JobSpec {
             scheduling_class: Some(job.scheduling_class.number().into()),
             labels: job.labels.clone(),
             cmd: job.task.cmd.clone(),
+            image: job.task.image.as_ref().map(ToString::to_string).unwrap_or_default(),
+            packages: texts(&job.task.packages),
             env: job.task.env.clone(),
             hidden_env: Vec::new(),
             cpu_milli: limit.cpu_milli,
@@ -175,17 +164,19 @@ impl TryFrom<v1::JobSpec> for JobSpec {
         };
         let task = TaskSpec {
             cmd: job.cmd,
+            image: read::optional_name(&job.image, "image")?,
+            packages: read::set(&job.packages, "packages")?,
             env: job.env,
             limit: limit.try_into()?,
             processes: job.processes,
             cores: cores(job.cores)?,
             cpu_slack: job.cpu_slack.unwrap_or(true),
-            ports: port_names(&job.ports)?,
+            ports: read::set(&job.ports, "ports")?,
             network: network(job.network, &job.port_numbers)?,
             health_check: read::optional(job.health_check, "healthCheck")?,
             notice: read::span(job.notice, "notice")?,
             constraints: read::list(job.constraints, "constraints")?,
-            kernel_features: read::words(&job.kernel_features, "kernelFeatures")?,
+            kernel_features: read::set(&job.kernel_features, "kernelFeatures")?,
             api: job.api,
             memory_slack: job.memory_slack,
             saver: read::optional(job.saver, "saver")?,
@@ -222,7 +213,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             own_limit,
             disruptions: job.disruptions.map(Into::into).unwrap_or_default(),
             update: read::optional(job.update, "update")?.unwrap_or_default(),
-            after: references(&job.after)?,
+            after: read::set(&job.after, "after")?,
             parent: read::optional_name(&job.parent, "parent")?,
             metrics: read::optional(job.metrics, "metrics")?,
         })

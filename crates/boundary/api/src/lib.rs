@@ -31,6 +31,7 @@ pub mod json;
 pub mod locks;
 mod logs;
 pub mod notice;
+pub mod package;
 pub mod replica;
 pub mod saver;
 mod scheduling;

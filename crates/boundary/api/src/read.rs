@@ -6,9 +6,7 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use model::{
-    Band, GcuFactor, KeyDigest, KeyDigestError, NameError, NotListed, Serial, SerialError, Span,
-};
+use model::{Band, GcuFactor, KeyDigest, KeyDigestError, NotListed, Serial, SerialError, Span};
 
 use crate::duration::{self, Duration};
 use crate::error::{At, Fault, Malformed};
@@ -50,12 +48,12 @@ where
 }
 
 /// A name.
-pub fn name<N: FromStr<Err = NameError>>(text: &str, field: &str) -> Result<N, Malformed> {
-    text.parse::<N>().map_err(Fault::from).field(field)
+pub fn name<N: FromStr<Err: Into<Fault>>>(text: &str, field: &str) -> Result<N, Malformed> {
+    text.parse::<N>().map_err(Into::into).field(field)
 }
 
-/// A name, or a job as descriptions name it; an empty text means absence.
-pub fn optional_name<N: FromStr<Err = NameError>>(
+/// A name, or a job or package as descriptions name it; an empty text means absence.
+pub fn optional_name<N: FromStr<Err: Into<Fault>>>(
     text: &str,
     field: &str,
 ) -> Result<Option<N>, Malformed> {
@@ -77,19 +75,19 @@ pub fn word<W: FromStr<Err = NotListed>>(text: &str, field: &str) -> Result<W, M
     text.parse::<W>().map_err(Fault::from).field(field)
 }
 
-/// Words of a closed list, without repetitions.
-pub fn words<W: FromStr<Err = NotListed> + Ord>(
+/// Names or words without repetitions.
+pub fn set<T: FromStr<Err: Into<Fault>> + Ord>(
     texts: &[String],
     field: &str,
-) -> Result<BTreeSet<W>, Malformed> {
-    let mut words = BTreeSet::new();
+) -> Result<BTreeSet<T>, Malformed> {
+    let mut set = BTreeSet::new();
     for (position, text) in texts.iter().enumerate() {
-        let word = text.parse::<W>().map_err(Fault::from).element(position).field(field)?;
-        if !words.insert(word) {
+        let read = text.parse::<T>().map_err(Into::into).element(position).field(field)?;
+        if !set.insert(read) {
             return Err(Fault::Twice).element(position).field(field);
         }
     }
-    Ok(words)
+    Ok(set)
 }
 
 /// A band, by its name only.

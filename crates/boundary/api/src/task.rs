@@ -9,18 +9,6 @@ use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
 
-/// Names of ports, without repetitions.
-pub(crate) fn port_names(names: &[String]) -> Result<BTreeSet<PortName>, Malformed> {
-    let mut ports = BTreeSet::new();
-    for (position, name) in names.iter().enumerate() {
-        let name: PortName = name.parse().map_err(Fault::from).element(position).field("ports")?;
-        if !ports.insert(name) {
-            return Err(Fault::Twice).element(position).field("ports");
-        }
-    }
-    Ok(ports)
-}
-
 /// The network of tasks, and the numbers of their ports in one of their own.
 pub(crate) fn network_fields(network: &Network) -> (i32, BTreeMap<String, u32>) {
     let number = match network {
@@ -88,6 +76,8 @@ impl From<&TaskSpec> for v1::TaskSpec {
             network,
             port_numbers,
             cmd: task.cmd.clone(),
+            image: task.image.as_ref().map(ToString::to_string).unwrap_or_default(),
+            packages: texts(&task.packages),
             env: task.env.clone(),
             limit: Some((&task.limit).into()),
             processes: task.processes,
@@ -112,17 +102,19 @@ impl TryFrom<v1::TaskSpec> for TaskSpec {
     fn try_from(task: v1::TaskSpec) -> Result<Self, Malformed> {
         Ok(Self {
             cmd: task.cmd,
+            image: read::optional_name(&task.image, "image")?,
+            packages: read::set(&task.packages, "packages")?,
             env: task.env,
             limit: read::message(task.limit, "limit")?,
             processes: task.processes,
             cores: cores(task.cores)?,
             cpu_slack: task.cpu_slack.unwrap_or(true),
-            ports: port_names(&task.ports)?,
+            ports: read::set(&task.ports, "ports")?,
             network: network(task.network, &task.port_numbers)?,
             health_check: read::optional(task.health_check, "healthCheck")?,
             notice: read::span(task.notice, "notice")?,
             constraints: Vec::new(),
-            kernel_features: read::words(&task.kernel_features, "kernelFeatures")?,
+            kernel_features: read::set(&task.kernel_features, "kernelFeatures")?,
             api: task.api,
             memory_slack: task.memory_slack,
             saver: read::optional(task.saver, "saver")?,
@@ -250,7 +242,7 @@ impl TryFrom<v1::TaskOverride> for TaskOverride {
             env: change.env,
             limit,
             processes: change.processes,
-            ports: change.ports.map(|list| port_names(&list.names)).transpose()?,
+            ports: change.ports.map(|list| read::set(&list.names, "ports")).transpose()?,
             health_check: read::optional(change.health_check, "healthCheck")?,
             notice: notice.transpose()?,
             constraints: constraints.transpose()?,

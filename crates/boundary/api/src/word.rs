@@ -166,6 +166,11 @@ impl Words for v1::UpdateState {
     ];
 }
 
+impl Words for v1::PackageKind {
+    const WORDS: &'static [(Self, &'static str)] =
+        &[(Self::Files, "files"), (Self::Image, "image")];
+}
+
 impl Words for v1::ChangeKind {
     const WORDS: &'static [(Self, &'static str)] = &[
         (Self::Unchanged, "unchanged"),

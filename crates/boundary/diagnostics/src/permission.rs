@@ -3,8 +3,8 @@
 use std::fmt;
 
 use cell::{
-    CellPermission, JobPermission, MachinePermission, Permission, Permitted, ReplicaPermission,
-    ServicePermission, UserPermission,
+    CellPermission, JobPermission, MachinePermission, PackagePermission, Permission, Permitted,
+    ReplicaPermission, ServicePermission, UserPermission,
 };
 use spec::JobSpec;
 
@@ -43,6 +43,14 @@ impl fmt::Display for Doing<'_> {
                     ServicePermission::Delete => "delete",
                 };
                 write!(f, "{what} service {owner}/{name}")
+            }
+            Permission::OfPackage { id, what } => {
+                let what = match what {
+                    PackagePermission::Set => "set",
+                    PackagePermission::Delete => "delete",
+                    PackagePermission::Use => "use",
+                };
+                write!(f, "{what} package {id}")
             }
             Permission::OfMachine { machine, what } => {
                 let what = match what {

@@ -2,13 +2,14 @@
 
 use cell::bounds::{
     ATTRIBUTE_CHANGES_MAX, FILE_BYTES_MAX, GRANT_AMOUNT_MAX, LOCK_LEASE_MAX, LOCK_LEASE_MIN,
-    NOTICE_MAX, OVERSELL_PERCENT_MAX, USERS_OF_A_SERVICE_MAX,
+    NOTICE_MAX, OVERSELL_PERCENT_MAX, READERS_OF_A_PACKAGE_MAX, USERS_OF_A_SERVICE_MAX,
 };
 use cell::{
     Countable, DrainProblem, GrantProblem, LimitsHindrance, NewerUpdate, NewerUpdateState,
-    OutOfBounds, ReferenceField, ServiceProblem, Shareable, TextField, UpdateHindrance,
+    OutOfBounds, PackageProblem, ReferenceField, ServiceProblem, Shareable, TextField,
+    UpdateHindrance,
 };
-use model::{Band, JobName, MachineName, UserName};
+use model::{Band, JobName, MachineName, PackageId, UserName};
 use spec::{LogSettingsProblem, limits};
 
 pub(crate) fn text(field: TextField) -> &'static str {
@@ -44,6 +45,7 @@ pub(crate) fn countable(what: &Countable) -> String {
         Countable::Grants => "grants".to_owned(),
         Countable::GrantsOf(user) => format!("grants of {user}"),
         Countable::ServicesOf(user) => format!("services of {user}"),
+        Countable::PackagesOf(user) => format!("versions of packages of {user}"),
         Countable::HoldersOf(path) => format!("holders of the lock of {path}"),
         Countable::LocksOf(session) => format!("locks and ephemeral files of session {session}"),
     }
@@ -72,6 +74,12 @@ pub(crate) fn shareable(what: Shareable) -> (&'static str, &'static str) {
         }
         Shareable::BareLocks => ("locks of files without a content", "release some first"),
         Shareable::Services => ("services", "delete some first (bourg service delete NAME)"),
+        Shareable::Packages => {
+            ("versions of packages", "delete some first (bourg package rm NAME@VERSION)")
+        }
+        Shareable::PackageBytes => {
+            ("bytes of packages", "delete some first (bourg package rm NAME@VERSION)")
+        }
         Shareable::LockSessions => {
             ("lock sessions", "close some first, or wait until their leases end")
         }
@@ -158,6 +166,18 @@ pub(crate) fn limits_hindrance(why: LimitsHindrance) -> &'static str {
         LimitsHindrance::Undoing => "is being undone",
         LimitsHindrance::NotComplete => "is not complete",
         LimitsHindrance::Falling => "is open, and until it is closed limits only rise",
+    }
+}
+
+pub(crate) fn package(id: &PackageId, why: PackageProblem) -> String {
+    match why {
+        PackageProblem::OwnerAsReader => {
+            format!("{} owns package {id} and may use it already: name only others", id.owner)
+        }
+        PackageProblem::Readers { number } => format!(
+            "package {id} has {number} readers: the maximum is {READERS_OF_A_PACKAGE_MAX}, unless everyone may \
+             use it"
+        ),
     }
 }
 

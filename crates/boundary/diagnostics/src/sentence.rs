@@ -274,6 +274,18 @@ pub fn sentence(rejection: &Rejection) -> String {
             "{user}/{name} is a service, and {name}.{user} means that service in BNS and DNS: \
              give the job another name, or delete the service (bourg service delete {name})"
         ),
+        Rejection::NoSuchPackage { id } => {
+            format!("there is no package {id} (bourg package list shows those that you may use)")
+        }
+        Rejection::InvalidPackage { id, why } => reason::package(id, *why),
+        Rejection::PackageVersionExists { id, digest } => format!(
+            "{id} exists with another content, {digest}: a version never changes; give the new content another \
+             version"
+        ),
+        Rejection::PackageInUse { id, owner, job } => format!(
+            "job {owner}/{job} uses {id}, or may go back to it: update or kill the job first (bourg update, bourg \
+             kill {owner}/{job})"
+        ),
         Rejection::StaleSequencer(sequencer) => {
             format!("sequencer {sequencer} is not valid any more: that holder has lost the lock")
         }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use api::{At, Fault, Malformed, read, services};
 use cell::{
-    AddMachine, AddReplica, AddUser, CloseLockSession, DeleteService, DrainMachine, EndSaver,
-    ForgetJob, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota, Mutation, Oversell,
-    RecordExec, RemoveMachine, RemoveReplica, RenewLockSession, ResumeRescheduling, RevokeMachine,
-    RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLogs, SetNoticeMax, SetPlatform,
-    SetReclamation, SetService, UndrainMachine, UseCapability,
+    AddMachine, AddReplica, AddUser, CloseLockSession, DeletePackage, DeleteService, DrainMachine,
+    EndSaver, ForgetJob, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota, Mutation,
+    Oversell, RecordExec, RemoveMachine, RemoveReplica, RenewLockSession, ResumeRescheduling,
+    RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLogs, SetNoticeMax,
+    SetPackage, SetPlatform, SetReclamation, SetService, UndrainMachine, UseCapability,
 };
 use model::{CollectionId, GrantId, LockSessionId, ReplicaId, Time};
 
@@ -159,6 +159,8 @@ impl From<&Mutation> for MutationMessage {
             Mutation::AcquireLock(acquire) => Self::AcquireLock(locks::acquire_message(acquire)),
             Mutation::ReleaseLock(release) => Self::ReleaseLock(locks::release_message(release)),
             Mutation::SetService(SetService(service)) => Self::SetService(service.as_ref().into()),
+            Mutation::SetPackage(SetPackage(package)) => Self::SetPackage(package.as_ref().into()),
+            Mutation::DeletePackage(DeletePackage(id)) => Self::DeletePackage(id.to_string()),
             Mutation::DeleteService(DeleteService { owner, name }) => {
                 Self::DeleteService(services::name(owner, name))
             }
@@ -287,6 +289,13 @@ impl TryFrom<MutationMessage> for Mutation {
             MutationMessage::SetService(service) => {
                 let service = service.try_into().field("setService")?;
                 Self::SetService(SetService(Arc::new(service)))
+            }
+            MutationMessage::SetPackage(package) => {
+                let package = package.try_into().field("setPackage")?;
+                Self::SetPackage(SetPackage(Arc::new(package)))
+            }
+            MutationMessage::DeletePackage(id) => {
+                Self::DeletePackage(DeletePackage(api::package::id(&id, "deletePackage")?))
             }
             MutationMessage::DeleteService(name) => {
                 let (owner, name) = services::named(&name).field("deleteService")?;

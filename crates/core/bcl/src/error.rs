@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use model::{AddressError, JobName, NameError, PriorityError, QuantityError, SchedulingClassError};
+use model::{
+    AddressError, JobName, NameError, PackageReferenceError, PriorityError, QuantityError,
+    SchedulingClassError,
+};
 use spec::{Path, ProblemKind};
 use thiserror::Error as ThisError;
 
@@ -217,6 +220,9 @@ pub enum ErrorKind {
     /// An invalid name.
     #[error(transparent)]
     Name(#[from] NameError),
+    /// The text is not a reference to a package.
+    #[error(transparent)]
+    Package(#[from] PackageReferenceError),
     /// An invalid priority.
     #[error("{error}{}", nearest_of(.nearest))]
     Priority {

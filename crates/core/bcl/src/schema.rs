@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use model::{
-    Appclass, Band, JobName, KernelFeature, Priority, PriorityError, SchedulingClass, UserName,
+    Appclass, Band, JobName, KernelFeature, PackageReference, Priority, PriorityError,
+    SchedulingClass, UserName,
 };
 use spec::{
     Autoscale, Cores, JobSpec, Kind, LogPolicy, Maximum, Path, ProblemKind, RestartPolicy,
@@ -40,6 +41,8 @@ const JOB: Shape = Shape {
         "schedulingClass",
         "labels",
         "cmd",
+        "image",
+        "packages",
         "env",
         "cpu",
         "ram",
@@ -96,6 +99,8 @@ const USERS: &str = "a list of users, such as ['ana', 'ben']";
 
 const FEATURES: &str = "a list of kernel features, such as ['net-bind-service']";
 
+const PACKAGES: &str = "a list of packages, such as ['app@3', 'ana/python@3.12']";
+
 const AFTER: &str = "a list of jobs, such as ['extract', 'ana/load']";
 
 /// Reads a job; `None` if it has problems, which are then recorded.
@@ -104,7 +109,7 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
     let fields = Fields::open(value, top.clone(), &JOB, found)?;
     fields.require("name", "name: 'hello'", found);
     let kind = kind(&fields, found);
-    if !kind.is_alloc_set() {
+    if !kind.is_alloc_set() && fields.get("image").is_none() {
         fields.require("cmd", "cmd: ['bourg', 'example-server']", found);
     }
     let name = fields.read("name", found, job_name);
@@ -115,6 +120,9 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
     let network = network::network(&fields, found);
     let usual = JobFields::read(&fields, network::lists_ports(&fields), found);
     let mut task = TaskSpec::of(usual.cmd.unwrap_or_default());
+    task.image = fields.read("image", found, package);
+    let packages = fields.read_list("packages", PACKAGES, found, package);
+    task.packages = packages.unwrap_or_default().into_iter().collect();
     task.env = usual.env;
     task.limit = usual.limit.over(task.limit);
     task.processes = usual.processes.unwrap_or(task.processes);
@@ -272,6 +280,10 @@ fn cores(value: &Json) -> Result<Cores, ErrorKind> {
         words: WORDS,
         nearest: words::nearest(text, WORDS),
     })
+}
+
+fn package(value: &Json) -> Result<PackageReference, ErrorKind> {
+    Ok(text("a package and its version, such as 'app@3' or 'ana/app@3'", value)?.parse()?)
 }
 
 fn kernel_feature(value: &Json) -> Result<KernelFeature, ErrorKind> {

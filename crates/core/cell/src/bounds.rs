@@ -135,6 +135,15 @@ pub const REPLICAS_MAX: usize = 9;
 pub const SERVICES_MAX: SharedBound = SharedBound::new(10_000);
 /// Maximum number of services per user.
 pub const SERVICES_OF_A_USER_MAX: usize = 1_000;
+/// Maximum number of versions of packages. Users share it; one more is rejected.
+pub const PACKAGES_MAX: SharedBound = SharedBound::new(100_000);
+/// Maximum number of versions of packages per user.
+pub const PACKAGES_OF_A_USER_MAX: u64 = 10_000;
+/// Maximum size of all packages in stores, in bytes: 4 TiB. Users share it; a package that would take more is
+/// rejected.
+pub const PACKAGE_BYTES_MAX: SharedBound = SharedBound::new(4 << 40);
+/// Maximum number of users beside its owner who may use a package, unless everyone may.
+pub const READERS_OF_A_PACKAGE_MAX: usize = 100;
 /// Maximum number of users beside its owner whose jobs may be behind a service.
 pub const USERS_OF_A_SERVICE_MAX: usize = 100;
 /// Maximum length, in characters, of the labels of a service.

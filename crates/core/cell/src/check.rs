@@ -9,6 +9,7 @@
 mod decision;
 mod enrolment;
 mod locks;
+mod packages;
 mod quota;
 mod replicas;
 mod services;
@@ -88,6 +89,7 @@ impl Cell {
         self.check_updates(&mut found);
         self.check_locks(&mut found);
         self.check_services(&mut found);
+        self.check_packages_kept(&mut found);
         found.violations
     }
 

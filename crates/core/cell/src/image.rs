@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use model::{
     Capability, CellName, CollectionId, GcuFactor, Grant, GrantId, Level, LockSessionId, LogIndex,
-    MachineId, MachineName, Member, Reclamation, ReplicaId, Serial, Service, SessionId, Span, Time,
-    UserName, attribute,
+    MachineId, MachineName, Member, Package, Reclamation, ReplicaId, Serial, Service, SessionId,
+    Span, Time, UserName, attribute,
 };
 use spec::LogSettings;
 use thiserror::Error;
@@ -88,6 +88,8 @@ pub struct Image {
     pub files_changed: LogIndex,
     /// The services, by owner and name.
     pub services: Vec<Arc<Service>>,
+    /// The versions of packages, by owner, name and version.
+    pub packages: Vec<Arc<Package>>,
 }
 
 /// The image of the cell before its first operation.
@@ -206,6 +208,7 @@ impl Cell {
             files: self.locks.files.values().cloned().collect(),
             files_changed: self.locks.changed,
             services: self.services().cloned().collect(),
+            packages: self.packages().cloned().collect(),
         }
     }
 
@@ -352,6 +355,12 @@ impl Cell {
                 return Err(ImageError::Twice { what: "service", which });
             }
             cell.services.put(service);
+        }
+        for package in image.packages {
+            if cell.package(&package.id).is_some() {
+                return Err(ImageError::Twice { what: "package", which: package.id.to_string() });
+            }
+            cell.packages.put(package);
         }
         Ok(cell)
     }

@@ -42,6 +42,7 @@ pub use apply::machine::{AddMachine, RemoveMachine, SetAttributes, SetPlatform};
 pub use apply::mutation::Mutation;
 pub use apply::notice::SetNoticeMax;
 pub use apply::op::{Observation, Op, Reservation};
+pub use apply::packages::{DeletePackage, SetPackage};
 pub use apply::quota::{GrantQuota, MeterQuota, Oversell, RevokeQuota};
 pub use apply::reclamation::SetReclamation;
 pub use apply::replicas::{AddReplica, RemoveReplica};
@@ -59,14 +60,16 @@ pub use event::{
 };
 pub use image::{Image, ImageError};
 pub use model::{
-    Assignment, Certificate, Grant, Member, MemberChange, RequestId, Service, UpdateAction,
+    Assignment, Certificate, Grant, Member, MemberChange, Package, PackageId, RequestId, Service,
+    UpdateAction,
 };
 pub use outcome::{Applied, AssignmentRefused, NoAlloc, NoVictim, ObservationRefused, Outcome};
 pub use rejection::{
     CellPermission, Countable, DrainProblem, EndsWith, GrantProblem, JobPermission,
-    LimitsHindrance, MachinePermission, NewerUpdate, NewerUpdateState, OutOfBounds, Permission,
-    Permitted, ReferenceField, Rejection, RejectionClass, ReplicaPermission, ServicePermission,
-    ServiceProblem, Shareable, TextField, UpdateHindrance, UserPermission,
+    LimitsHindrance, MachinePermission, NewerUpdate, NewerUpdateState, OutOfBounds,
+    PackagePermission, PackageProblem, Permission, Permitted, ReferenceField, Rejection,
+    RejectionClass, ReplicaPermission, ServicePermission, ServiceProblem, Shareable, TextField,
+    UpdateHindrance, UserPermission,
 };
 pub use reply::{Reply, Submission};
 pub use shortfall::{ExpiringQuota, Oversold, Shortfall};

@@ -7,20 +7,20 @@ mod permission;
 mod reason;
 
 use model::{
-    Band, Beyond, CollectionId, Dimension, FilePath, GrantId, InstanceId, JobName, Level, LockMode,
-    LockSessionId, LogIndex, MachineName, Priority, ReplicaId, Sequencer, Serial, SessionId, Span,
-    TaskId, TaskIndex, UpdateAction, UserName, Version,
+    Band, Beyond, CollectionId, Digest, Dimension, FilePath, GrantId, InstanceId, JobName, Level,
+    LockMode, LockSessionId, LogIndex, MachineName, PackageId, Priority, ReplicaId, Sequencer,
+    Serial, SessionId, Span, TaskId, TaskIndex, UpdateAction, UserName, Version,
 };
 use spec::{Autoscale, CpuRam, FieldName, Path};
 
 pub use permission::{
-    CellPermission, JobPermission, MachinePermission, Permission, Permitted, ReplicaPermission,
-    ServicePermission, UserPermission,
+    CellPermission, JobPermission, MachinePermission, PackagePermission, Permission, Permitted,
+    ReplicaPermission, ServicePermission, UserPermission,
 };
 pub use reason::{
     Countable, DrainProblem, EndsWith, GrantProblem, LimitsHindrance, NewerUpdate,
-    NewerUpdateState, OutOfBounds, ReferenceField, ServiceProblem, Shareable, TextField,
-    UpdateHindrance,
+    NewerUpdateState, OutOfBounds, PackageProblem, ReferenceField, ServiceProblem, Shareable,
+    TextField, UpdateHindrance,
 };
 
 use crate::{Oversold, Shortfall};
@@ -448,6 +448,34 @@ pub enum Rejection {
         /// What is wrong.
         why: ServiceProblem,
     },
+    /// There is no such version of a package.
+    NoSuchPackage {
+        /// Which.
+        id: PackageId,
+    },
+    /// The package is invalid.
+    InvalidPackage {
+        /// Which.
+        id: PackageId,
+        /// What is wrong.
+        why: PackageProblem,
+    },
+    /// The version exists with another content.
+    PackageVersionExists {
+        /// Which.
+        id: PackageId,
+        /// The digest of its content.
+        digest: Digest,
+    },
+    /// A live job uses the package.
+    PackageInUse {
+        /// Which.
+        id: PackageId,
+        /// The owner of the job.
+        owner: UserName,
+        /// Its name.
+        job: JobName,
+    },
     /// A service would have the name of a live job of its owner.
     NameOfJob {
         /// The owner.
@@ -513,6 +541,7 @@ impl Rejection {
             | Self::TokenExists(_)
             | Self::ReplicaHasJoined(_)
             | Self::InvalidService { .. }
+            | Self::InvalidPackage { .. }
             | Self::NoSuchTask { .. }
             | Self::BadText { .. }
             | Self::Validity(_)
@@ -523,6 +552,7 @@ impl Rejection {
             | Self::NoSuchGrant(_)
             | Self::NoSuchFile(_)
             | Self::NoSuchService { .. }
+            | Self::NoSuchPackage { .. }
             | Self::NoSuchReplica(_) => RejectionClass::NotFound,
             Self::NotAllowed { .. }
             | Self::ForeignSession { .. }
@@ -535,6 +565,8 @@ impl Rejection {
             | Self::NoSuchLockSession(_)
             | Self::NameOfJob { .. }
             | Self::NameOfService { .. }
+            | Self::PackageVersionExists { .. }
+            | Self::PackageInUse { .. }
             | Self::AnswerForgotten { .. }
             | Self::Fixed { .. }
             | Self::JobEnded { .. }

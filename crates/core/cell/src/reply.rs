@@ -101,6 +101,11 @@ pub enum Reply {
         /// The service of that name until then; `None` if there was none.
         before: Option<Arc<Service>>,
     },
+    /// The package is set.
+    PackageSet {
+        /// Whether the version existed.
+        existed: bool,
+    },
     /// The replica is recorded as waiting to join.
     ReplicaAdded(ReplicaId),
     /// Done; there is nothing more to report.

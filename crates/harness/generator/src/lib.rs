@@ -13,16 +13,17 @@ use std::sync::Arc;
 
 use cell::{
     AcquireLock, AddMachine, AddReplica, AddUser, CloseLockSession, ControlUpdate, DeleteFile,
-    DeleteService, DrainMachine, ForgetJob, GrantQuota, IssueReplicaToken, IssueToken, Kill,
-    MeterQuota, Mutation, OpenLockSession, Oversell, ReleaseLock, RemoveMachine, RemoveReplica,
-    RenewLockSession, ResizeJob, RestartJob, ResumeRescheduling, RevokeMachine, RevokeQuota,
-    RevokeUser, Service, SetAttributes, SetCapability, SetLimits, SetPlatform, SetService,
-    UndrainMachine, UpdateAction, UpdateJob, UseCapability, WriteFile,
+    DeletePackage, DeleteService, DrainMachine, ForgetJob, GrantQuota, IssueReplicaToken,
+    IssueToken, Kill, MeterQuota, Mutation, OpenLockSession, Oversell, ReleaseLock, RemoveMachine,
+    RemoveReplica, RenewLockSession, ResizeJob, RestartJob, ResumeRescheduling, RevokeMachine,
+    RevokeQuota, RevokeUser, Service, SetAttributes, SetCapability, SetLimits, SetPackage,
+    SetPlatform, SetService, UndrainMachine, UpdateAction, UpdateJob, UseCapability, WriteFile,
 };
 use model::{
-    Band, Bytes, Capability, CollectionId, FilePath, GcuFactor, GrantId, JobName, LabelQuery,
-    LockMode, LockSessionId, LogIndex, MachineName, MilliCores, PortName, ReplicaId, Resources,
-    Sequencer, Serial, Span, TaskIndex, TaskSelection, Time, UserName, Version,
+    Band, Bytes, Capability, CollectionId, Digest, FilePath, GcuFactor, GrantId, JobName,
+    LabelQuery, LockMode, LockSessionId, LogIndex, MachineName, MilliCores, Package, PackageId,
+    PackageKind, PackageReaders, PackageReference, PortName, ReplicaId, Resources, Sequencer,
+    Serial, Span, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -103,6 +104,8 @@ pub struct Values {
     pub sequencer: BoxedStrategy<Option<Sequencer>>,
     /// Names of services.
     pub service: BoxedStrategy<JobName>,
+    /// Versions of packages.
+    pub package: BoxedStrategy<PackageId>,
     /// Ports of services.
     pub port: BoxedStrategy<PortName>,
     /// Labels of services.
@@ -173,8 +176,11 @@ impl Values {
             let index = |(from, to)| (TaskIndex(from), TaskIndex(to));
             TaskSelection::Some(ranges.into_iter().map(index).collect())
         });
-        let spec = (one_of::<JobName>(&["web", "db"]), 1..4_u32).prop_map(|(name, tasks)| {
-            let task = TaskSpec::of(vec!["sleep".to_owned()]);
+        let package = prop::option::weighted(0.1, one_of(&["ana/app@1", "bob/app@2"]));
+        let named = (one_of::<JobName>(&["web", "db"]), 1..4_u32, package);
+        let spec = named.prop_map(|(name, tasks, package)| {
+            let mut task = TaskSpec::of(vec!["sleep".to_owned()]);
+            task.packages.extend(package);
             Arc::new(JobSpec::of(name, Band::Production.usual(), tasks, task))
         });
         let said: &[(&str, Option<&str>)] =
@@ -229,6 +235,9 @@ impl Values {
             content: prop::collection::vec(any::<u8>(), 0..4).prop_map(Arc::from).boxed(),
             generation: prop::option::weighted(0.2, small_or_huge().prop_map(LogIndex)).boxed(),
             sequencer: prop::option::weighted(0.2, sequencer(one_of(PATHS))).boxed(),
+            package: (one_of::<UserName>(&["ana", "bob"]), one_of(&["app@1", "app@2", "tools@1"]))
+                .prop_map(|(owner, package): (_, PackageReference)| package.of(&owner))
+                .boxed(),
             // Jobs cannot have the name of a service.
             service: one_of(&["all", "front", "all", "front", "web"]),
             port: one_of(&["http", "rpc"]),
@@ -267,6 +276,7 @@ pub fn mutation(values: &Values) -> BoxedStrategy<Mutation> {
             4 => quota(values),
             3 => locks(values),
             1 => services(values),
+            1 => packages(values),
         ],
     ]
     .boxed()
@@ -382,6 +392,24 @@ fn services(values: &Values) -> BoxedStrategy<Mutation> {
             SetService(Arc::new(Service { owner, name, port, labels, users })).into()
         }),
         1 => mutation!(values, DeleteService { owner: user, name: service }),
+    ]
+    .boxed()
+}
+
+fn packages(values: &Values) -> BoxedStrategy<Mutation> {
+    let readers = prop_oneof![
+        3 => values.users.clone().prop_map(PackageReaders::Users),
+        1 => Just(PackageReaders::Everyone),
+    ];
+    let content = (0..2_u8, 1..1_u64 << 41);
+    prop_oneof![
+        3 => (values.package.clone(), content, readers).prop_map(|(id, (content, bytes), readers)| {
+            let stored = Bytes(bytes);
+            let digest = Digest::from_bytes([content; Digest::BYTES]);
+            let (kind, unpacked, entries) = (PackageKind::Files, stored, 1);
+            SetPackage(Arc::new(Package { id, digest, kind, stored, unpacked, entries, readers })).into()
+        }),
+        1 => values.package.clone().prop_map(|id| DeletePackage(id).into()),
     ]
     .boxed()
 }

@@ -11,7 +11,8 @@ use spec::{
 use crate::ScriptError;
 use crate::policy::policy;
 use crate::words::{
-    cpu, mebibytes, no_such_option, not, option, pair, seconds, small_number, user, yes_or_no,
+    cpu, mebibytes, no_such_option, not, option, package, pair, seconds, small_number, user,
+    yes_or_no,
 };
 
 const OPTIONS: &[&str] = &[
@@ -23,6 +24,8 @@ const OPTIONS: &[&str] = &[
     "ports",
     "network",
     "cmd",
+    "image",
+    "packages",
     "check",
     "priority",
     "label",
@@ -91,6 +94,10 @@ pub fn job_spec(name: &str, tasks: u32, options: &[&str]) -> Result<JobSpec, Scr
                 job.task.network = value.parse().map_err(|_| not(value, "host or own"))?;
             }
             "cmd" => job.task.cmd = value.split_whitespace().map(str::to_owned).collect(),
+            "image" => job.task.image = Some(package(value)?),
+            "packages" => {
+                job.task.packages = value.split(',').map(package).collect::<Result<_, _>>()?;
+            }
             "check" => job.task.health_check = Some(HealthCheck::on(PortName::new(value)?)),
             "priority" => job.priority = value.parse::<Priority>()?,
             "label" => {

@@ -11,6 +11,7 @@ mod language;
 mod line;
 mod locks;
 mod machine;
+mod packages;
 mod policy;
 mod request;
 mod script;

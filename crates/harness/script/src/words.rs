@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use model::{Band, Bytes, MilliCores, Resources, Serial, Span, UserName};
+use model::{Band, Bytes, MilliCores, PackageReference, Resources, Serial, Span, UserName};
 
 use crate::ScriptError;
 
@@ -81,6 +81,10 @@ pub(crate) fn amount(amount: &mut Resources, key: &str, value: &str) -> Result<b
 
 pub(crate) fn user(word: &str) -> Result<UserName, ScriptError> {
     Ok(UserName::new(word)?)
+}
+
+pub(crate) fn package(word: &str) -> Result<PackageReference, ScriptError> {
+    value(word, "a package such as app@3")
 }
 
 pub(crate) fn band(word: &str) -> Result<Band, ScriptError> {

@@ -3,7 +3,7 @@
 use api::event::Record;
 use api::v1;
 use event::{Actor, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject};
-use model::{FinalUsage, Grant};
+use model::{FinalUsage, Grant, PackageReaders};
 use process::moment::shown;
 use spec::LogSettings;
 
@@ -204,6 +204,20 @@ fn detail(record: &Record) -> String {
             )
         }
         EventKind::ServiceDeleted { owner, name } => format!("service {owner}/{name}"),
+        EventKind::PackageSet { package, replaced } => {
+            let verb = if *replaced { "readers changed" } else { "new" };
+            let readers = match &package.readers {
+                PackageReaders::Everyone => ", for everyone".to_owned(),
+                PackageReaders::Users(users) => {
+                    users.iter().map(|user| format!(", {user}")).collect()
+                }
+            };
+            format!(
+                "{} {verb}: {}, {}, digest {}, for {}{readers}",
+                package.id, package.kind, package.stored, package.digest, package.id.owner
+            )
+        }
+        EventKind::PackageDeleted { id } => id.to_string(),
         EventKind::Lock { path, user, session, mode, generation, .. } => {
             format!("{path} {mode} by {user}, session {session}, generation {generation}")
         }

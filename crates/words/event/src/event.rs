@@ -6,8 +6,8 @@ use std::sync::Arc;
 use model::{
     Band, Capability, Certificate, CollectionId, End, FilePath, FinalUsage, GcuFactor, Grant,
     InstanceId, JobName, Level, LockMode, LockSessionId, LogIndex, MachineId, MachineName,
-    MemberChange, Reclamation, ReplicaId, Resources, SchedulerName, Serial, Service, Shortage,
-    Span, UserName, Version,
+    MemberChange, Package, PackageId, Reclamation, ReplicaId, Resources, SchedulerName, Serial,
+    Service, Shortage, Span, UserName, Version,
 };
 
 use spec::{CpuRam, FieldChange, LogSettings};
@@ -308,6 +308,18 @@ pub enum EventKind {
         /// Its name.
         name: JobName,
     },
+    /// A version of a package was added, or other users may use it.
+    PackageSet {
+        /// The version, and who may use it.
+        package: Arc<Package>,
+        /// Whether it existed.
+        replaced: bool,
+    },
+    /// A version of a package was deleted.
+    PackageDeleted {
+        /// Which.
+        id: PackageId,
+    },
     /// A user was given a certificate.
     UserAdded {
         /// The user.
@@ -528,6 +540,8 @@ impl EventKind {
             Self::Lock { change: LockChange::Expired, .. } => "LOCK_EXPIRED",
             Self::ServiceSet { .. } => "SET_SERVICE",
             Self::ServiceDeleted { .. } => "DELETE_SERVICE",
+            Self::PackageSet { .. } => "SET_PACKAGE",
+            Self::PackageDeleted { .. } => "DELETE_PACKAGE",
             Self::UserAdded { .. } => "ADD_USER",
             Self::UserRevoked { .. } => "REVOKE_USER",
             Self::Bootstrapped => "FOUND",

@@ -11,6 +11,7 @@ pub mod attribute;
 mod capability;
 mod cell_copy;
 mod certificate;
+mod digest;
 mod epoch;
 mod grant;
 mod id;
@@ -20,6 +21,7 @@ mod machine;
 mod member;
 mod name;
 mod notice;
+mod package;
 mod path;
 mod priority;
 mod random;
@@ -39,6 +41,7 @@ pub use assignment::Assignment;
 pub use capability::{Capability, KernelFeature, NotListed};
 pub use cell_copy::CellCopy;
 pub use certificate::{CERTIFICATE_VALIDITY_MAX, Certificate};
+pub use digest::{Digest, DigestError};
 pub use epoch::RestoreEpoch;
 pub use grant::Grant;
 pub use id::{
@@ -49,8 +52,14 @@ pub use key::{KeyDigest, KeyDigestError};
 pub use label::{LabelQuery, LabelQueryError, LabelTerm, Labels, can_be_queried};
 pub use machine::{End, FinalUsage, HeldPorts, MachineReport, PortRange};
 pub use member::{Member, MemberChange};
-pub use name::{CellName, JobName, MachineName, NameError, PortName, SchedulerName, UserName};
+pub use name::{
+    CellName, JobName, MachineName, NameError, PackageName, PortName, SchedulerName, UserName,
+};
 pub use notice::{NoticeDelivery, NoticeReason};
+pub use package::{
+    PACKAGE_VERSION_CHARACTERS_MAX, Package, PackageId, PackageKind, PackageReaders,
+    PackageReference, PackageReferenceError, PackageVersion, PackageVersionError,
+};
 pub use path::{
     FILE_BYTES_MAX, FilePath, LockMode, PATH_BYTES_MAX, PATH_COMPONENTS_MAX, PathError, Sequencer,
     SequencerError,

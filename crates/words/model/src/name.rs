@@ -147,6 +147,11 @@ name!(
     PortName,
     "port name"
 );
+name!(
+    /// The name of a package, unique among its owner's packages.
+    PackageName,
+    "package name"
+);
 
 impl JobName {
     /// The name that comes before all others.

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
-    Appclass, Band, Capability, JobName, KernelFeature, PortName, Priority, Resources,
-    SchedulingClass, Span, TaskIndex,
+    Appclass, Band, Capability, JobName, KernelFeature, PackageId, PackageReference, PortName,
+    Priority, Resources, SchedulingClass, Span, TaskIndex, UserName,
 };
 
 use crate::{
@@ -78,8 +78,13 @@ pub struct Maximum {
 /// A task description: a program with its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskSpec {
-    /// The program and its arguments; may contain references such as `${port.http}`.
+    /// The program and its arguments; may contain references such as `${port.http}`. If it is empty, the image
+    /// says what runs.
     pub cmd: Vec<String>,
+    /// The image that is the root of its files: a package; without one it sees files of its machine.
+    pub image: Option<PackageReference>,
+    /// The packages that it finds below `/packages`, each by its name. No two have the same name.
+    pub packages: BTreeSet<PackageReference>,
     /// The environment, in addition to the Borglet's variables; values may contain references.
     pub env: BTreeMap<String, String>,
     /// The maximum usage of each resource: the limit, in the paper's term.
@@ -256,6 +261,11 @@ impl JobSpec {
         }
     }
 
+    /// The versions of packages that its tasks use, its image included, if this user is its owner.
+    pub fn packages<'a>(&'a self, owner: &'a UserName) -> impl Iterator<Item = PackageId> + 'a {
+        self.task.image.iter().chain(&self.task.packages).map(|package| package.of(owner))
+    }
+
     /// The band whose quota the job is charged to. Neither jobs in the free band nor jobs that run
     /// in an alloc set are charged; the alloc set is charged as a whole.
     #[must_use]
@@ -286,11 +296,19 @@ impl JobSpec {
 }
 
 impl TaskSpec {
+    /// Whether it runs a program. An alloc does not.
+    #[must_use]
+    pub fn runs_program(&self) -> bool {
+        !self.cmd.is_empty() || self.image.is_some()
+    }
+
     /// A program with default limits: 0.1 cores, 64 MiB, 1,024 processes, 10 s of notice.
     #[must_use]
     pub fn of(cmd: Vec<String>) -> Self {
         Self {
             cmd,
+            image: None,
+            packages: BTreeSet::new(),
             env: BTreeMap::new(),
             limit: Resources {
                 cpu: model::MilliCores(100),

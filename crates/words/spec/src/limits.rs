@@ -15,6 +15,8 @@ pub const ENV_VARIABLES_MAX: usize = 1_024;
 pub const ENV_BYTES_MAX: usize = 128 << 10;
 /// Named ports per task.
 pub const PORTS_MAX: usize = 64;
+/// Packages per task, without its image.
+pub const PACKAGES_MAX: usize = 64;
 /// Labels per job.
 pub const LABELS_MAX: usize = 64;
 /// Characters of a label's key or value.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use model::PackageReference;
+
 use crate::{Constraint, HealthCheck, JobSpec, Kind, Probe, TaskOverride, TaskSpec};
 
 /// What a description takes beside its texts.
@@ -45,6 +47,11 @@ fn map(all: &BTreeMap<String, String>) -> u64 {
     sum(all.iter().map(|(key, value)| text(key).saturating_add(text(value))))
 }
 
+fn package(package: &PackageReference) -> u64 {
+    let owner = package.owner.as_ref().map_or(0, |owner| text(owner.as_str()));
+    sum([owner, text(package.name.as_str()), text(package.version.as_str())])
+}
+
 fn constraints(all: &[Constraint]) -> u64 {
     sum(all.iter().map(|it| text(&it.attribute).saturating_add(text(&it.value))))
 }
@@ -62,6 +69,7 @@ fn of_task(task: &TaskSpec) -> u64 {
         texts(&task.cmd),
         map(&task.env),
         entries(task.ports.len()),
+        sum(task.image.iter().chain(&task.packages).map(package)),
         constraints(&task.constraints),
         health(task.health_check.as_ref()),
         task.saver.as_ref().map_or(0, |saver| texts(&saver.cmd)),

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use model::{Dimension, TaskIndex};
+use model::{Dimension, PackageName, PackageReference, TaskIndex};
 
 use crate::{Cores, HealthCheck, JobSpec, MetricsPage, Probe, TaskOverride};
 
@@ -120,6 +120,8 @@ pub const FIELDS: &[Field] = fields! {
     "overrides.constraints" MayMove |a, b| any(a, b, |change| &change.constraints);
     "appclass" Restart |a, b| a.appclass != b.appclass;
     "cmd" Restart |a, b| a.task.cmd != b.task.cmd;
+    "image" Restart |a, b| a.task.image != b.task.image;
+    "packages" Restart |a, b| a.task.packages != b.task.packages;
     "env" Restart |a, b| a.task.env != b.task.env;
     "processes" Restart |a, b| a.task.processes != b.task.processes;
     "cores" Restart |a, b| a.task.cores != b.task.cores;
@@ -260,6 +262,13 @@ impl JobSpec {
                     add(&format!("env.{key}"), String::new(), String::new());
                 }),
                 "cmd" => elements(&one.cmd, &two.cmd, |name, old, new| add(name, old, new)),
+                "image" => {
+                    let text = |image: &Option<PackageReference>| {
+                        image.as_ref().map(ToString::to_string).unwrap_or_default()
+                    };
+                    add("image", text(&one.image), text(&two.image));
+                }
+                "packages" => packages(one, two, add),
                 "ports" => add("ports", ports(one), ports(two)),
                 "network" => {
                     let (old, new) = (one.network.name(), two.network.name());
@@ -319,6 +328,8 @@ impl JobSpec {
 impl crate::TaskSpec {
     fn must_restart(&self, other: &Self) -> bool {
         self.cmd != other.cmd
+            || self.image != other.image
+            || self.packages != other.packages
             || self.env != other.env
             || self.processes != other.processes
             || self.cores != other.cores
@@ -333,7 +344,7 @@ impl crate::TaskSpec {
             || self.api != other.api
             || self.memory_slack != other.memory_slack
             // An alloc runs no program that could be restarted.
-            || !self.cmd.is_empty() && self.saver != other.saver
+            || self.runs_program() && self.saver != other.saver
     }
 }
 
@@ -352,6 +363,26 @@ fn map(
     let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     for key in keys.into_iter().filter(|key| old.get(*key) != new.get(*key)).take(CHANGES_MAX) {
         each(key, old.get(key), new.get(key));
+    }
+}
+
+/// The packages that differ, each by its name with both versions.
+fn packages(
+    old: &crate::TaskSpec,
+    new: &crate::TaskSpec,
+    mut each: impl FnMut(&str, String, String),
+) {
+    let names: BTreeSet<&PackageName> =
+        old.packages.iter().chain(&new.packages).map(|package| &package.name).collect();
+    let of = |task: &crate::TaskSpec, name: &PackageName| {
+        let package = task.packages.iter().find(|package| package.name == *name);
+        package.map(ToString::to_string).unwrap_or_default()
+    };
+    for name in names {
+        let (old, new) = (of(old, name), of(new, name));
+        if old != new {
+            each("packages", old, new);
+        }
     }
 }
 

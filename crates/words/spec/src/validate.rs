@@ -11,9 +11,9 @@ mod network;
 mod policy;
 mod programs;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Bytes, MilliCores, PortName, Resources, Span};
+use model::{Bytes, MilliCores, PackageReference, PortName, Resources, Span};
 use thiserror::Error;
 
 pub use autoscale::AutoscaleProblem;
@@ -167,6 +167,11 @@ pub enum ProblemKind {
     /// A label or an attribute without a name.
     #[error("has an empty name")]
     NoName,
+    /// Two packages of one task with the same name.
+    #[error(
+        "has the name of another package of the list: tasks find each below /packages by its name"
+    )]
+    SamePackageName,
     /// A job that names itself as predecessor or parent.
     #[error("names the job itself: name another one, or leave it out")]
     NamesItself,
@@ -384,7 +389,10 @@ impl Problems {
         let top = Location::TOP;
         match &job.kind {
             Kind::Job { alloc_set } => {
-                self.cmd(&top.field("cmd"), &job.task.cmd);
+                if job.task.image.is_none() || !job.task.cmd.is_empty() {
+                    self.cmd(&top.field("cmd"), &job.task.cmd);
+                }
+                self.packages(&top.field("packages"), &job.task.packages);
                 // With a user named, only the cell can tell.
                 if alloc_set.as_ref().is_some_and(|set| set.user.is_none() && set.job == job.name) {
                     self.add(&top.field("allocSet"), ProblemKind::NamesItself);
@@ -396,6 +404,8 @@ impl Problems {
                 self.count(&allocs.field("users"), users.len(), most, "users");
                 let task = &job.task;
                 self.of_a_task(&top.field("cmd"), !task.cmd.is_empty());
+                self.of_a_task(&top.field("image"), task.image.is_some());
+                self.of_a_task(&top.field("packages"), !task.packages.is_empty());
                 self.of_a_task(&top.field("env"), !task.env.is_empty());
                 let has_ports = !task.ports.is_empty() || !task.network.numbers().is_empty();
                 self.of_a_task(&top.field("ports"), has_ports);
@@ -414,6 +424,16 @@ impl Problems {
                     self.of_a_task(&at.field("ports"), change.ports.is_some());
                     self.of_a_task(&at.field("healthCheck"), change.health_check.is_some());
                 }
+            }
+        }
+    }
+
+    fn packages(&mut self, at: &Location<'_>, packages: &BTreeSet<PackageReference>) {
+        self.count(at, packages.len(), limits::PACKAGES_MAX, "packages");
+        let mut names = BTreeSet::new();
+        for (position, package) in packages.iter().enumerate() {
+            if !names.insert(&package.name) {
+                self.add(&at.element(position), ProblemKind::SamePackageName);
             }
         }
     }

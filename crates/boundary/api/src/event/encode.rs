@@ -3,8 +3,8 @@
 
 use event::{Actor, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject};
 use model::{
-    Certificate, CollectionId, End, FinalUsage, Grant, InstanceId, LockMode, MachineId, Resources,
-    Service, Shortage, Span,
+    Certificate, CollectionId, End, FinalUsage, Grant, InstanceId, LockMode, MachineId, Package,
+    PackageReaders, Resources, Service, Shortage, Span,
 };
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 
@@ -248,6 +248,11 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
             wire.message(1, |wire| service(wire, set));
             wire.number(2, u64::from(*replaced));
         }),
+        EventKind::PackageSet { package: set, replaced } => wire.message(122, |wire| {
+            wire.message(1, |wire| package(wire, set));
+            wire.number(2, u64::from(*replaced));
+        }),
+        EventKind::PackageDeleted { id } => wire.given_text(123, &id.to_string()),
         EventKind::ServiceDeleted { owner, name } => wire.message(121, |wire| {
             wire.text(1, owner.as_str());
             wire.text(2, name.as_str());
@@ -440,6 +445,23 @@ impl Wire<'_> {
     fn quantity(&mut self, tag: u32, amount: u64) {
         // It is not negative, and so has the same encoding either way.
         self.number(tag, read::signed(amount).unsigned_abs());
+    }
+}
+
+fn package(wire: &mut Wire<'_>, package: &Package) {
+    wire.text(1, &package.id.to_string());
+    wire.text(2, &package.digest.to_string());
+    wire.number(3, crate::package::kind_number(package.kind).unsigned_abs().into());
+    wire.number(4, read::signed(package.stored.0).unsigned_abs());
+    wire.number(5, read::signed(package.unpacked.0).unsigned_abs());
+    wire.number(6, package.entries);
+    match &package.readers {
+        PackageReaders::Users(users) => {
+            for user in users {
+                wire.given_text(7, user.as_str());
+            }
+        }
+        PackageReaders::Everyone => wire.number(8, 1),
     }
 }
 

@@ -222,6 +222,11 @@ impl From<&EventKind> for Kind {
                 service: Some(service.as_ref().into()),
                 replaced: *replaced,
             }),
+            EventKind::PackageSet { package, replaced } => Self::PackageSet(v1::PackageSet {
+                package: Some(package.as_ref().into()),
+                replaced: *replaced,
+            }),
+            EventKind::PackageDeleted { id } => Self::PackageDeleted(id.to_string()),
             EventKind::ServiceDeleted { owner, name } => {
                 Self::ServiceDeleted(services::name(owner, name))
             }
@@ -396,6 +401,13 @@ impl TryFrom<Kind> for EventKind {
                 service: Arc::new(read::message(set.service, "service").field("serviceSet")?),
                 replaced: set.replaced,
             },
+            Kind::PackageSet(set) => Self::PackageSet {
+                package: Arc::new(read::message(set.package, "package").field("packageSet")?),
+                replaced: set.replaced,
+            },
+            Kind::PackageDeleted(id) => {
+                Self::PackageDeleted { id: crate::package::id(&id, "packageDeleted")? }
+            }
             Kind::ServiceDeleted(name) => {
                 let (owner, name) = services::named(&name).field("serviceDeleted")?;
                 Self::ServiceDeleted { owner, name }

@@ -95,6 +95,7 @@ impl TryFrom<v1::Answer> for Result<Reply, Rejection> {
                 let before = read::optional(set.before, "before").field("serviceSet")?;
                 Reply::ServiceSet { before: before.map(Arc::new) }
             }
+            Answer::PackageSet(existed) => Reply::PackageSet { existed },
             Answer::Replica(id) => Reply::ReplicaAdded(ReplicaId(id)),
             Answer::UserRevoked(known) => Reply::UserRevoked { known },
             Answer::Rejected(rejection) => {
@@ -146,6 +147,7 @@ impl From<&Reply> for Answer {
                 let before = before.as_deref().map(v1::Service::from);
                 Self::ServiceSet(v1::answer::ServiceReplaced { before })
             }
+            Reply::PackageSet { existed } => Self::PackageSet(*existed),
             Reply::ReplicaAdded(id) => Self::Replica(id.0),
             Reply::UserRevoked { known } => Self::UserRevoked(*known),
             Reply::Done => Self::Done(v1::Nothing {}),

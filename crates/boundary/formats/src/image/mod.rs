@@ -36,7 +36,7 @@ use v1::image_head::{self, Rescheduling as HeadRescheduling};
 use v1::image_part::Part;
 
 /// Writes an image: the head, then machines, jobs, sessions, grants and lock sessions by id, files by
-/// path, and services, each preceded by its length. `out` receives one part after the other.
+/// path, services and packages, each preceded by its length. `out` receives one part after the other.
 pub fn write_image(image: &Image, out: &mut impl FnMut(&[u8])) {
     for part in parts(image) {
         out(&part.encode_length_delimited_to_vec());
@@ -72,7 +72,8 @@ fn parts(image: &Image) -> impl Iterator<Item = v1::ImagePart> {
         .chain(image.grants.iter().map(|grant| Part::Grant(grant.as_ref().into())))
         .chain(image.lock_sessions.iter().map(lock_session))
         .chain(image.files.iter().map(|file| Part::File(crate::locks::file_message(file))))
-        .chain(image.services.iter().map(|service| Part::Service(service.as_ref().into())));
+        .chain(image.services.iter().map(|service| Part::Service(service.as_ref().into())))
+        .chain(image.packages.iter().map(|package| Part::Package(package.as_ref().into())));
     all.map(|part| v1::ImagePart { part: Some(part) })
 }
 
@@ -96,6 +97,7 @@ fn head(image: &Image) -> v1::ImageHead {
         files: image.files.len() as u64,
         files_changed: image.files_changed.0,
         services: image.services.len() as u64,
+        packages: image.packages.len() as u64,
         rescheduling: rescheduling(&image.rescheduling),
         notices: notices::counts(&image.notices),
         notice_max: (image.notice_max != cell::bounds::NOTICE_MAX_DEFAULT)
@@ -114,7 +116,7 @@ fn head(image: &Image) -> v1::ImageHead {
 struct Assembly {
     image: Image,
     /// The number of parts of each kind according to the head.
-    said: [(&'static str, u64); 7],
+    said: [(&'static str, u64); 8],
     /// The order key of the last part.
     last: (u8, u64, String),
 }
@@ -132,6 +134,7 @@ impl Assembly {
             ("lockSessions", head.lock_sessions),
             ("files", head.files),
             ("services", head.services),
+            ("packages", head.packages),
         ];
         let last = (0, 0, String::new());
         Ok(Self { image: image_of(head).field("head")?, said, last })
@@ -165,6 +168,9 @@ impl Assembly {
             Part::Service(service) => {
                 self.image.services.push(Arc::new(service.try_into().field("service")?));
             }
+            Part::Package(package) => {
+                self.image.packages.push(Arc::new(package.try_into().field("package")?));
+            }
             Part::File(file) => {
                 self.image.files.push(Arc::new(crate::locks::file(file).field("file")?));
             }
@@ -182,6 +188,7 @@ impl Assembly {
             image.lock_sessions.len(),
             image.files.len(),
             image.services.len(),
+            image.packages.len(),
         ];
         for ((kind, said), are) in self.said.into_iter().zip(are) {
             let are = are as u64;
@@ -251,6 +258,7 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
         lock_sessions: Vec::new(),
         files: Vec::new(),
         services: Vec::new(),
+        packages: Vec::new(),
     })
 }
 
@@ -310,8 +318,14 @@ fn place(part: &Part) -> (u8, u64, String) {
         Part::File(file) => return (6, 0, file.path.clone()),
         // A space is before every character of a name.
         Part::Service(service) => return (7, 0, format!("{} {}", service.user, service.name)),
+        Part::Package(package) => return (8, 0, package_order(&package.id)),
     };
     (kind, id, String::new())
+}
+
+/// The order of packages is that of owner, name and version: a space is before every character of these.
+fn package_order(id: &str) -> String {
+    id.replacen(['/', '@'], " ", 2)
 }
 
 /// The parts of an encoded image, one after the other.

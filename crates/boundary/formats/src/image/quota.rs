@@ -47,7 +47,7 @@ pub(super) fn capabilities_of(
 ) -> Result<Vec<(UserName, BTreeSet<Capability>)>, Malformed> {
     let of_user = |(position, of): (usize, &image_head::Capabilities)| {
         let user = read::name(&of.user, "user").element(position)?;
-        Ok((user, read::words(&of.held, "held").element(position)?))
+        Ok((user, read::set(&of.held, "held").element(position)?))
     };
     let all: Result<_, Malformed> = read.iter().enumerate().map(of_user).collect();
     all.field("capabilities")

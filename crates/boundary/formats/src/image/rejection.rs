@@ -4,7 +4,7 @@ mod codes;
 mod permission;
 mod reason;
 
-use api::{At, Fault, Malformed, dimension, read, services};
+use api::{At, Fault, Malformed, dimension, package, read, services};
 use cell::{EndsWith, Rejection};
 use model::{
     CollectionId, Dimension, GrantId, JobName, Level, LockMode, LockSessionId, LogIndex, ReplicaId,
@@ -208,6 +208,19 @@ impl From<&Rejection> for v1::Rejection {
             Rejection::NameOfJob { user, name } => Why::NameOfJob(services::name(user, name)),
             Rejection::NameOfService { user, name } => {
                 Why::NameOfService(services::name(user, name))
+            }
+            Rejection::NoSuchPackage { id } => Why::NoSuchPackage(id.to_string()),
+            Rejection::InvalidPackage { id, why } => {
+                let (id, why) = (id.to_string(), Some((*why).into()));
+                Why::InvalidPackage(rejection::InvalidPackage { id, why })
+            }
+            Rejection::PackageVersionExists { id, digest } => {
+                let (id, digest) = (id.to_string(), digest.to_string());
+                Why::PackageVersionExists(rejection::PackageVersionExists { id, digest })
+            }
+            Rejection::PackageInUse { id, owner, job } => {
+                let (id, owner, job) = (id.to_string(), owner.to_string(), job.to_string());
+                Why::PackageInUse(rejection::PackageInUse { id, owner, job })
             }
             Rejection::NoSuchGrant(id) => Why::NoSuchGrant(id.0),
             Rejection::InvalidGrant(why) => {
@@ -432,6 +445,25 @@ impl TryFrom<v1::Rejection> for Rejection {
             Why::NameOfService(name) => {
                 let (user, name) = services::named(&name).field("nameOfService")?;
                 Self::NameOfService { user, name }
+            }
+            Why::NoSuchPackage(id) => {
+                Self::NoSuchPackage { id: package::id(&id, "noSuchPackage")? }
+            }
+            Why::InvalidPackage(invalid) => {
+                let why = invalid.why.ok_or(Fault::UnknownKind).field("why");
+                Self::InvalidPackage {
+                    id: package::id(&invalid.id, "id").field("invalidPackage")?,
+                    why: why.field("invalidPackage")?.into(),
+                }
+            }
+            Why::PackageVersionExists(exists) => Self::PackageVersionExists {
+                id: package::id(&exists.id, "id").field("packageVersionExists")?,
+                digest: package::digest(&exists.digest, "digest").field("packageVersionExists")?,
+            },
+            Why::PackageInUse(used) => {
+                let (owner, job) = owned(&used.owner, &used.job).field("packageInUse")?;
+                let id = package::id(&used.id, "id").field("packageInUse")?;
+                Self::PackageInUse { id, owner, job }
             }
             Why::NoSuchGrant(id) => Self::NoSuchGrant(GrantId(id)),
             Why::InvalidGrant(why) => Self::InvalidGrant(code(why, "invalidGrant")?),

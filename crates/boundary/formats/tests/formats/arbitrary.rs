@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use cell::{Certificate, Grant, MemberChange, Service};
+use cell::{Certificate, Grant, MemberChange, Package, PackageId, Service};
 use model::{
-    Appclass, Band, Bytes, CollectionId, Dimension, End, FilePath, FinalUsage, GcuFactor,
+    Appclass, Band, Bytes, CollectionId, Digest, Dimension, End, FilePath, FinalUsage, GcuFactor,
     Generation, GrantId, HeldPorts, InstanceId, KeyDigest, LabelQuery, LogIndex, MachineId,
-    MachineReport, MilliCores, NoticeDelivery, NoticeReason, Permille, PortName, PortRange,
-    Priority, ReplicaId, Resources, RestoreEpoch, SaverOutcome, Saving, SchedulingClass, Serial,
-    Shortage, ShortageState, Span, Stamp, TaskIndex, TaskSelection, Term, Time,
+    MachineReport, MilliCores, NoticeDelivery, NoticeReason, PackageKind, PackageReaders, Permille,
+    PortName, PortRange, Priority, ReplicaId, Resources, RestoreEpoch, SaverOutcome, Saving,
+    SchedulingClass, Serial, Shortage, ShortageState, Span, Stamp, TaskIndex, TaskSelection, Term,
+    Time,
 };
 use poll::{
     CpuDistribution, Desired, DesiredAlloc, Measured, Order, Report, Stop, TaskReport, TaskStatus,
@@ -43,6 +44,33 @@ fn path() -> impl Strategy<Value = FilePath> {
 fn labels() -> impl Strategy<Value = LabelQuery> {
     let term = "!?[a-z]{1,4}|[a-z]{1,4}!?=[a-z=]{0,4}";
     vec(term, 1..4).prop_map(|terms| terms.join(",").parse().expect("a label query"))
+}
+
+fn package() -> impl Strategy<Value = PackageId> {
+    let version = "[A-Za-z0-9_][A-Za-z0-9_.+-]{0,9}";
+    (name(), name(), version).prop_map(|(owner, name, version)| PackageId {
+        owner,
+        name,
+        version: version.parse().expect("a version"),
+    })
+}
+
+fn digest() -> impl Strategy<Value = Digest> {
+    any::<[u8; Digest::BYTES]>().prop_map(Digest::from_bytes)
+}
+
+fn described_package() -> impl Strategy<Value = Arc<Package>> {
+    let readers = prop_oneof![
+        btree_set(name(), 0..3).prop_map(PackageReaders::Users),
+        Just(PackageReaders::Everyone),
+    ];
+    let kind = prop_oneof![Just(PackageKind::Files), Just(PackageKind::Image)];
+    let bytes = || (0..=i64::MAX as u64).prop_map(Bytes);
+    (package(), digest(), kind, (bytes(), bytes(), any::<u64>()), readers).prop_map(
+        |(id, digest, kind, (stored, unpacked, entries), readers)| {
+            Arc::new(Package { id, digest, kind, stored, unpacked, entries, readers })
+        },
+    )
 }
 
 fn service() -> impl Strategy<Value = Arc<Service>> {

@@ -4,6 +4,7 @@ mod enrolment;
 pub(crate) mod event;
 pub(crate) mod image;
 mod locks;
+mod packages;
 pub(crate) mod rejections;
 mod replicas;
 mod services;
@@ -84,6 +85,8 @@ pub(crate) fn full_job() -> JobSpec {
     let task = TaskSpec {
         network: spec::Network::Host,
         cmd: vec!["serve".to_owned(), "--port=${port.http}".to_owned()],
+        image: Some("web@1.27-alpine".parse().expect("a package")),
+        packages: ["app@3", "ana/python@3.12"].map(|it| it.parse().expect("a package")).into(),
         env: words([("GREETING", "hello"), ("SHARD", "${task.index}")]),
         limit: resources(250, 64 << 20, 1 << 30, 10_000_000),
         cores: spec::Cores::Shared,
@@ -508,6 +511,7 @@ pub(crate) fn all_ops() -> Vec<Op> {
     later.push(Op::DescribeMachine { machine, report: Arc::new(report) });
     later.extend(locks::mutations().into_iter().map(request));
     later.extend(services::mutations().into_iter().map(request));
+    later.extend(packages::mutations().into_iter().map(request));
     let mut slack = full_job();
     slack.task.memory_slack = true;
     later.push(request(Mutation::Submit(Arc::new(slack))));
@@ -587,6 +591,8 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::ReleaseLock(_) => "release lock",
             Mutation::SetService(_) => "set service",
             Mutation::DeleteService(_) => "delete service",
+            Mutation::SetPackage(_) => "set package",
+            Mutation::DeletePackage(_) => "delete package",
         },
         Op::Assign { .. } => "assign",
         Op::Observe { .. } => "observe",

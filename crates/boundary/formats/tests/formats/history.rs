@@ -73,6 +73,8 @@ pub(crate) enum Step {
     Lock(u64),
     /// A service is set or deleted.
     Service(u64),
+    /// A package is added, shared or deleted.
+    Package(u64),
     /// Mostly invalid.
     Anything(Box<Op>),
 }
@@ -115,6 +117,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => any::<u64>().prop_map(Step::Enrolment),
         2 => any::<u64>().prop_map(Step::Lock),
         1 => any::<u64>().prop_map(Step::Service),
+        1 => any::<u64>().prop_map(Step::Package),
         1 => op().prop_map(|op| Step::Anything(Box::new(op))),
     ]
 }
@@ -222,6 +225,7 @@ impl History {
             Step::KillAlloc(which) => self.kill_alloc(which),
             Step::Lock(which) => self.change(ana(), locks::of_locks(&self.cell, which)),
             Step::Service(which) => self.change(ana(), services::of_services(which)),
+            Step::Package(which) => self.change(ana(), services::of_packages(which)),
             Step::AddMachine(number) => self.add_machine(number),
             Step::Drain(which, drain) => self.on_machine(which, |machine| match drain {
                 true => Mutation::DrainMachine(DrainMachine {

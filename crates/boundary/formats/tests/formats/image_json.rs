@@ -74,7 +74,7 @@ fn a_malformed_image_is_refused_with_its_line() {
         (format!("{text}{text}"), format!("line {}: {order}", count + 1)),
         (
             without_last.to_owned(),
-            format!("line {}: head.sessions: is 3, but there are 2", count - 1),
+            format!("line {}: head.packages: is 3, but there are 2", count - 1),
         ),
         (
             with(1, |line| line.replace("\"level\":1", "\"level\":99")),

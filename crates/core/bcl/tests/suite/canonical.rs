@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
-    Appclass, Bytes, JobName, KernelFeature, MilliCores, PortName, Priority, Resources,
-    SchedulingClass, Span, TaskIndex, UserName,
+    Appclass, Bytes, JobName, KernelFeature, MilliCores, PackageReference, PortName, Priority,
+    Resources, SchedulingClass, Span, TaskIndex, UserName,
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -156,6 +156,10 @@ fn canonical(job: &JobSpec) -> Value {
     }
     field("constraints", constraints_json(&job.task.constraints));
     field("cmd", json!(job.task.cmd));
+    if let Some(image) = &job.task.image {
+        field("image", json!(image.to_string()));
+    }
+    field("packages", job.task.packages.iter().map(ToString::to_string).collect());
     field("env", json!(job.task.env));
     field("processes", json!(job.task.processes));
     field("ports", ports_json(&job.task.ports));
@@ -322,6 +326,8 @@ fn task() -> impl Strategy<Value = TaskSpec> {
         TaskSpec {
             network: spec::Network::Host,
             cmd,
+            image: None,
+            packages: BTreeSet::new(),
             env,
             limit,
             cores: spec::Cores::Shared,
@@ -337,6 +343,23 @@ fn task() -> impl Strategy<Value = TaskSpec> {
             saver: None,
             logs: LogPolicy::default(),
         }
+    })
+}
+
+fn package() -> impl Strategy<Value = PackageReference> {
+    let version = "[A-Za-z0-9_][A-Za-z0-9_.+-]{0,20}";
+    (option::of(label()), label(), version).prop_map(|(owner, name, version)| PackageReference {
+        owner: owner.map(|owner| owner.parse().expect("a label")),
+        name: name.parse().expect("a label"),
+        version: version.parse().expect("a version"),
+    })
+}
+
+/// At most one of each name.
+fn packages() -> impl Strategy<Value = BTreeSet<PackageReference>> {
+    btree_set(package(), 0..3).prop_map(|packages| {
+        let named = packages.into_iter().map(|package| (package.name.clone(), package));
+        named.collect::<BTreeMap<_, _>>().into_values().collect()
     })
 }
 
@@ -388,8 +411,8 @@ prop_compose! {
         class in 0..=3_i64,
         labels in labels(),
         tasks in 5..30_u32,
-        task in task(),
-        overrides in btree_map((0..5_u32).prop_map(TaskIndex), change(), 0..4),
+        task in task().boxed(),
+        overrides in btree_map((0..5_u32).prop_map(TaskIndex), change().boxed(), 0..4),
         failures_max in option::of(0..1_000_000_u32),
         (when, delays) in (select(&RestartWhen::ALL[..]), (spans(), spans())),
         after in btree_set(reference(), 0..3),
@@ -401,11 +424,13 @@ prop_compose! {
         (api, cpu_slack, exclusive, memory_slack) in any::<(bool, bool, bool, bool)>(),
         (disruptions, update) in (disruptions(), update()),
         metrics in any::<bool>(),
+        (image, packages) in (option::of(package()), packages()).boxed(),
         (saver, preemption_notice_max) in (option::of(saver()), option::of(spans())),
         mode in 0..3,
     ) -> JobSpec {
         let (mut task, mut overrides) = (task, overrides);
         (task.kernel_features, task.api, task.saver) = (features, api, saver);
+        (task.image, task.packages) = (image, packages);
         task.cpu_slack = cpu_slack;
         task.memory_slack = memory_slack;
         let kind = match users {
@@ -414,6 +439,8 @@ prop_compose! {
                 (task.cmd, task.env, task.ports) = Default::default();
                 task.health_check = None;
                 task.kernel_features.clear();
+                task.packages.clear();
+                task.image = None;
                 (task.api, task.cpu_slack, task.memory_slack) = (false, true, false);
                 overrides.clear();
                 let user = |user: String| UserName::new(&user).expect("a label");

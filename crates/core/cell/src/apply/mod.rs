@@ -20,6 +20,7 @@ pub(crate) mod mutation;
 pub(crate) mod notice;
 pub(crate) mod observe;
 pub(crate) mod op;
+pub(crate) mod packages;
 pub(crate) mod quota;
 pub(crate) mod reclamation;
 pub(crate) mod replicas;

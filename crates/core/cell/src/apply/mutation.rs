@@ -10,12 +10,12 @@ use spec::JobSpec;
 use crate::apply::Events;
 use crate::{
     AcquireLock, AddMachine, AddReplica, AddUser, Cell, CloseLockSession, ControlUpdate,
-    DeleteFile, DeleteService, DrainMachine, EndSaver, ForgetJob, GrantQuota, IssueReplicaToken,
-    IssueToken, Kill, MeterQuota, OpenLockSession, Oversell, RecordExec, Rejection, ReleaseLock,
-    RemoveMachine, RemoveReplica, RenewLockSession, Reply, ResizeJob, RestartJob,
-    ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability,
-    SetLimits, SetLogs, SetNoticeMax, SetPlatform, SetReclamation, SetService, UndrainMachine,
-    UpdateJob, UseCapability, WriteFile,
+    DeleteFile, DeletePackage, DeleteService, DrainMachine, EndSaver, ForgetJob, GrantQuota,
+    IssueReplicaToken, IssueToken, Kill, MeterQuota, OpenLockSession, Oversell, RecordExec,
+    Rejection, ReleaseLock, RemoveMachine, RemoveReplica, RenewLockSession, Reply, ResizeJob,
+    RestartJob, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes,
+    SetCapability, SetLimits, SetLogs, SetNoticeMax, SetPackage, SetPlatform, SetReclamation,
+    SetService, UndrainMachine, UpdateJob, UseCapability, WriteFile,
 };
 
 /// A mutation.
@@ -187,6 +187,10 @@ mutations! {
     SetService(SetService),
     /// Delete a service.
     DeleteService(DeleteService),
+    /// Add a version of a package, or change who may use one.
+    SetPackage(SetPackage),
+    /// Delete a version of a package.
+    DeletePackage(DeletePackage),
 }
 
 impl Mutation {

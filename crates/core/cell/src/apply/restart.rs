@@ -144,6 +144,7 @@ impl Cell {
             return Err(Rejection::NameOfService { user, name });
         }
         self.check_needed_capabilities(by, &job.spec)?;
+        self.check_packages(owner, &job.spec, alive.then_some(job))?;
         let Some(update) = job.open_update().filter(|_| alive) else { return Ok(()) };
         let undoing = match &update.state {
             UpdateState::Undoing { .. } => true,

@@ -1,11 +1,11 @@
 //! Whether a user may take more of what the users of a cell share: see [`model::SharedBound`].
 
-use model::{Asker, FilePath, Held, SharedBound, UserName};
+use model::{Asker, FilePath, Held, Package, SharedBound, UserName};
 use spec::JobSpec;
 
 use crate::bounds::{
     BARE_LOCKS_MAX, DESCRIPTIONS_BYTES_MAX, FILES_BYTES_MAX, FILES_MAX, LOCK_SESSIONS_MAX,
-    SERVICES_MAX, TASKS_MAX, WAITING_TASKS_MAX,
+    PACKAGE_BYTES_MAX, PACKAGES_MAX, SERVICES_MAX, TASKS_MAX, WAITING_TASKS_MAX,
 };
 use crate::{Cell, Rejection, Shareable};
 
@@ -83,6 +83,20 @@ impl Cell {
     pub(super) fn room_for_service(&self, by: &UserName, own: u64) -> Result<(), Rejection> {
         let held = Held { all: self.services.by_name.len() as u64, own };
         take(SERVICES_MAX, held, 1, self.asker(by), Shareable::Services)
+    }
+
+    /// Rejects a new package for which there is no room.
+    pub(super) fn room_for_package(
+        &self,
+        by: &UserName,
+        package: &Package,
+    ) -> Result<(), Rejection> {
+        let (all, asker) = (self.packages.all, self.asker(by));
+        let own = self.packages.held_by(&package.id.owner);
+        let versions = Held { all: all.versions, own: own.versions };
+        take(PACKAGES_MAX, versions, 1, asker, Shareable::Packages)?;
+        let bytes = Held { all: all.bytes, own: own.bytes };
+        take(PACKAGE_BYTES_MAX, bytes, package.stored.0, asker, Shareable::PackageBytes)
     }
 
     /// Rejects one more lock session for which there is no room.

@@ -470,6 +470,7 @@ impl Cell {
             return Err(Rejection::Fixed { owner, name, fields });
         }
         self.check_needed_capabilities(by, spec)?;
+        self.check_packages(&owner, spec, Some(job))?;
         if let Some(set) = spec.kind.alloc_set() {
             self.alloc_set_for(&owner, spec, set)?;
         }

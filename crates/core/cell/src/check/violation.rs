@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 use event::Subject;
 use model::{
     Band, CollectionId, FilePath, Generation, GrantId, InstanceId, JobName, Level, LockSessionId,
-    LogIndex, MachineId, MachineName, ReplicaId, Resources, Serial, SessionId, TaskId, Time,
-    UserName, Version,
+    LogIndex, MachineId, MachineName, PackageId, ReplicaId, Resources, Serial, SessionId, TaskId,
+    Time, UserName, Version,
 };
 use thiserror::Error;
 
@@ -173,6 +173,17 @@ pub enum Violation {
     /// The index of services by user disagrees with the services.
     #[error("the index of services by user is wrong")]
     ServiceIndex,
+    /// A package is wrong.
+    #[error("package {id} {why}")]
+    Package {
+        /// Which.
+        id: PackageId,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// The counts of packages by user disagree with the packages.
+    #[error("the counts of packages by user are wrong")]
+    PackageCounts,
     /// The settings for the output of tasks are out of bounds.
     #[error("the settings for logs: {0}")]
     LogSettings(spec::LogSettingsProblem),

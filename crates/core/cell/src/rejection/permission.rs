@@ -1,7 +1,7 @@
 //! What a user may not do, and who may.
 
 use model::{
-    Band, Capability, FilePath, GrantId, JobName, LockSessionId, MachineName, ReplicaId,
+    Band, Capability, FilePath, GrantId, JobName, LockSessionId, MachineName, PackageId, ReplicaId,
     UpdateAction, UserName,
 };
 
@@ -45,6 +45,13 @@ pub enum Permission {
         name: JobName,
         /// What.
         what: ServicePermission,
+    },
+    /// Something with a version of a package.
+    OfPackage {
+        /// Which.
+        id: PackageId,
+        /// What.
+        what: PackagePermission,
     },
     /// Something with a machine.
     OfMachine {
@@ -129,6 +136,17 @@ pub enum ServicePermission {
     Set,
     /// To delete it.
     Delete,
+}
+
+/// What may be done with a version of a package.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PackagePermission {
+    /// To add it, or to change who may use it.
+    Set,
+    /// To delete it.
+    Delete,
+    /// To use it in jobs, or to read it.
+    Use,
 }
 
 /// What may be done with a machine.

@@ -62,6 +62,8 @@ pub enum Countable {
     GrantsOf(UserName),
     /// Services of one user.
     ServicesOf(UserName),
+    /// Versions of packages of one user.
+    PackagesOf(UserName),
     /// Holders of one lock.
     HoldersOf(FilePath),
     /// Locks and ephemeral files of one lock session.
@@ -87,6 +89,10 @@ pub enum Shareable {
     Services,
     /// Lock sessions.
     LockSessions,
+    /// Versions of packages.
+    Packages,
+    /// Bytes of packages.
+    PackageBytes,
 }
 
 /// A value beyond its bounds, which are in [`crate::bounds`], `spec::limits` or of this build.
@@ -221,6 +227,18 @@ pub enum ServiceProblem {
     OwnerAsUser,
     /// It has too many other users.
     Users {
+        /// Their number.
+        number: u64,
+    },
+}
+
+/// What is wrong with a package.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PackageProblem {
+    /// Its owner is among its readers.
+    OwnerAsReader,
+    /// It has too many readers.
+    Readers {
         /// Their number.
         number: u64,
     },

@@ -6,6 +6,7 @@ mod job;
 mod locks;
 mod machine;
 mod notices;
+mod packages;
 mod quota;
 mod replicas;
 mod rescheduling;
@@ -27,6 +28,7 @@ pub(crate) use locks::Locks;
 pub use locks::{Content, File, Holder, Lock, LockSession};
 pub use machine::{Drain, FailureDomain, Machine, MachineState};
 pub use notices::Notices;
+pub(crate) use packages::Packages;
 pub use quota::Metering;
 pub(crate) use quota::{Quota, sharing_capacity};
 pub(crate) use replicas::{FIRST, Replicas};
@@ -85,6 +87,7 @@ pub struct Cell {
     pub(crate) sessions: OrdMap<SessionId, Arc<Session>>,
     pub(crate) locks: Locks,
     pub(crate) services: Services,
+    pub(crate) packages: Packages,
 
     // Derived: recomputed when an image is loaded.
     pub(crate) job_names: OrdSet<(UserName, JobName, CollectionId)>,
@@ -151,6 +154,7 @@ impl Cell {
             sessions: OrdMap::new(),
             locks: Locks::default(),
             services: Services::default(),
+            packages: Packages::default(),
             job_names: OrdSet::new(),
             machine_names: OrdMap::new(),
             machine_addresses: OrdMap::new(),

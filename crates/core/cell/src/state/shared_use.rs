@@ -8,9 +8,10 @@ use super::Cell;
 use super::tally::Taken;
 use crate::bounds::{
     BARE_LOCKS_MAX, DESCRIPTIONS_BYTES_MAX, FILES_BYTES_MAX, FILES_MAX, LOCK_SESSIONS_MAX,
-    SERVICES_MAX, TASKS_MAX, WAITING_TASKS_MAX,
+    PACKAGE_BYTES_MAX, PACKAGES_MAX, SERVICES_MAX, TASKS_MAX, WAITING_TASKS_MAX,
 };
 use crate::state::locks::HeldFiles;
+use crate::state::packages::HeldPackages;
 
 /// What is used of a bound that users share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +38,10 @@ impl Cell {
                 users.filter_map(|(user, held)| Some((UserName::new(user).ok()?, amount(held))));
             of(name, bound, users)
         };
+        let of_packages = |name, bound, amount: fn(&HeldPackages) -> u64| {
+            let users = self.packages.of_users.iter();
+            of(name, bound, users.map(|(user, held)| (user.clone(), amount(held))))
+        };
         let sessions = self.locks.sessions_of_users.iter();
         let services = self.services.by_name.keys().map(|(user, _)| (user.clone(), 1));
         vec![
@@ -52,6 +57,8 @@ impl Cell {
                 sessions.map(|(user, number)| (user.clone(), u64::from(*number))),
             ),
             of("services", SERVICES_MAX, services),
+            of_packages("packages", PACKAGES_MAX, |of| of.versions),
+            of_packages("package-bytes", PACKAGE_BYTES_MAX, |of| of.bytes),
         ]
     }
 }

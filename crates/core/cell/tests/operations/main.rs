@@ -14,6 +14,7 @@ mod loading;
 mod locks;
 mod machines;
 mod networks;
+mod packages;
 mod placing;
 mod quota;
 mod random;

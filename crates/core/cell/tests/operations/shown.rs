@@ -1,10 +1,11 @@
 //! The outcomes and state of a cell, as text.
 
 use cell::{
-    Act, Applied, Cell, Event, EventKind, Grant, JobState, MachineState, Op, Outcome, Phase, Reply,
-    Rescheduling, Service, StopReason, Subject, Submission, Task, TaskState, Update, UpdateState,
+    Act, Applied, Cell, Event, EventKind, Grant, JobState, MachineState, Op, Outcome, Package,
+    Phase, Reply, Rescheduling, Service, StopReason, Subject, Submission, Task, TaskState, Update,
+    UpdateState,
 };
-use model::{FinalUsage, NoticeDelivery, NoticeReason, Time};
+use model::{FinalUsage, NoticeDelivery, NoticeReason, PackageReaders, Time};
 
 /// The events and the answer of an operation; `(nothing)` if there are neither.
 pub(crate) fn applied(op: &Op, applied: &Applied) -> String {
@@ -67,6 +68,8 @@ fn reply(reply: &Reply) -> String {
         Reply::ReplicaAdded(replica) => format!("replica {replica}"),
         Reply::ServiceSet { before: None } => "new".to_owned(),
         Reply::ServiceSet { before: Some(before) } => format!("was {}", service(before)),
+        Reply::PackageSet { existed: true } => "existed".to_owned(),
+        Reply::PackageSet { existed: false } => "new".to_owned(),
         Reply::Done => "done".to_owned(),
     }
 }
@@ -152,6 +155,10 @@ fn what_happened(event: &Event) -> String {
         EventKind::ServiceSet { service: set, replaced } => {
             format!("{name} {}{}", service(set), if *replaced { " replaced" } else { "" })
         }
+        EventKind::PackageSet { package, replaced } => {
+            format!("{name} {}{}", self::package(package), if *replaced { " replaced" } else { "" })
+        }
+        EventKind::PackageDeleted { id } => format!("{name} {id}"),
         EventKind::ServiceDeleted { owner, name: service } => format!("{name} {owner}/{service}"),
         EventKind::ReplicaAdded { replica, address } => format!("{name} {replica} at {address}"),
         EventKind::ReplicaRemoved { replica } => format!("{name} {replica}"),
@@ -446,6 +453,20 @@ fn service(service: &Service) -> String {
         text.push_str(&format!(" {user}"));
     }
     text
+}
+
+/// The packages, one in each line.
+pub(crate) fn packages(cell: &Cell) -> String {
+    let text: String = cell.packages().map(|it| format!("{}\n", package(it))).collect();
+    if text.is_empty() { "(nothing)\n".to_owned() } else { text }
+}
+
+fn package(package: &Package) -> String {
+    let readers = match &package.readers {
+        PackageReaders::Everyone => " for everyone".to_owned(),
+        PackageReaders::Users(users) => users.iter().map(|user| format!(" for {user}")).collect(),
+    };
+    format!("{} {}{readers}", package.id, package.stored)
 }
 
 /// Every service.

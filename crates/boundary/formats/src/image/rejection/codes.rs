@@ -45,7 +45,8 @@ codes! {
         ServiceLabels
     }
     Shareable {
-        Tasks, WaitingTasks, DescriptionBytes, Files, FileBytes, BareLocks, Services, LockSessions
+        Tasks, WaitingTasks, DescriptionBytes, Files, FileBytes, BareLocks, Services, LockSessions,
+        Packages, PackageBytes
     }
     NewerUpdateState { Rolling, Paused, Succeeded, Undoing, Undone, Closed }
     LimitsHindrance { Undoing, NotComplete, Falling }
@@ -53,6 +54,7 @@ codes! {
     GrantProblem { NotCharged, NoAmount, EndsBeforeItBegins, Ended, EndsTooLate }
     JobPermission { Kill, Forget, Restart, Update, Resize, SetLimits, Exec, SubmitInto }
     ServicePermission { Set, Delete }
+    PackagePermission { Set, Delete, Use }
     MachinePermission { Add, Remove, SetAttributes, Drain, Undrain, IssueToken, Revoke }
     ReplicaPermission { IssueToken, Remove }
     UserPermission { Add, Revoke, GrantQuota, EndSavers }

@@ -34,6 +34,10 @@ impl From<&Permission> for rejection::Permission {
                 let what = rejection::ServicePermission::from(*what).into();
                 Message::OfService(permission::OfService { owner, name, what })
             }
+            Permission::OfPackage { id, what } => {
+                let what = rejection::PackagePermission::from(*what).into();
+                Message::OfPackage(permission::OfPackage { id: id.to_string(), what })
+            }
             Permission::OfMachine { machine, what } => {
                 let (machine, what) = (machine.to_string(), *what);
                 let what = rejection::MachinePermission::from(what).into();
@@ -92,6 +96,10 @@ impl TryFrom<rejection::Permission> for Permission {
                 let (owner, name) = owned(&of.owner, &of.name).field("ofService")?;
                 Self::OfService { owner, name, what: code(of.what, "what").field("ofService")? }
             }
+            Message::OfPackage(of) => Self::OfPackage {
+                id: api::package::id(&of.id, "id").field("ofPackage")?,
+                what: code(of.what, "what").field("ofPackage")?,
+            },
             Message::OfMachine(of) => Self::OfMachine {
                 machine: read::name(&of.machine, "machine").field("ofMachine")?,
                 what: code(of.what, "what").field("ofMachine")?,

@@ -1,14 +1,18 @@
 //! What rejections say of an object: which place, which bound, which number.
 
 use api::{At, Fault, Malformed, dimension, read};
-use cell::{Countable, NewerUpdate, OutOfBounds, Rejection, ServiceProblem, UpdateHindrance};
+use cell::{
+    Countable, NewerUpdate, OutOfBounds, PackageProblem, Rejection, ServiceProblem, UpdateHindrance,
+};
 use model::{Beyond, Bytes, LockSessionId, Span, UpdateAction, UserName, Version};
 use spec::{Path, Step};
 
 use super::{code, owned};
 use crate::v1;
 use api::update_action;
-use v1::rejection::{self, countable, invalid_service, out_of_bounds, shared, step};
+use v1::rejection::{
+    self, countable, invalid_package, invalid_service, out_of_bounds, shared, step,
+};
 
 impl From<&Path> for rejection::InvalidDescription {
     fn from(path: &Path) -> Self {
@@ -112,6 +116,7 @@ impl From<&Countable> for rejection::Countable {
             Countable::Grants => What::Grants(none),
             Countable::GrantsOf(user) => What::GrantsOf(user.to_string()),
             Countable::ServicesOf(user) => What::ServicesOf(user.to_string()),
+            Countable::PackagesOf(user) => What::PackagesOf(user.to_string()),
             Countable::HoldersOf(path) => What::HoldersOf(path.to_string()),
             Countable::LocksOf(session) => What::LocksOf(session.0),
         };
@@ -147,6 +152,7 @@ impl TryFrom<rejection::Countable> for Countable {
             What::Grants(v1::Nothing {}) => Self::Grants,
             What::GrantsOf(user) => Self::GrantsOf(read::name(&user, "grantsOf")?),
             What::ServicesOf(user) => Self::ServicesOf(read::name(&user, "servicesOf")?),
+            What::PackagesOf(user) => Self::PackagesOf(read::name(&user, "packagesOf")?),
             What::HoldersOf(path) => Self::HoldersOf(api::locks::path(&path, "holdersOf")?),
             What::LocksOf(session) => Self::LocksOf(LockSessionId(session)),
         })
@@ -234,6 +240,25 @@ impl From<invalid_service::Why> for ServiceProblem {
             Why::NoQuery(v1::Nothing {}) => Self::NoQuery,
             Why::OwnerAsUser(v1::Nothing {}) => Self::OwnerAsUser,
             Why::Users(number) => Self::Users { number },
+        }
+    }
+}
+
+impl From<PackageProblem> for invalid_package::Why {
+    fn from(why: PackageProblem) -> Self {
+        match why {
+            PackageProblem::OwnerAsReader => Self::OwnerAsReader(v1::Nothing {}),
+            PackageProblem::Readers { number } => Self::Readers(number),
+        }
+    }
+}
+
+impl From<invalid_package::Why> for PackageProblem {
+    fn from(why: invalid_package::Why) -> Self {
+        use invalid_package::Why;
+        match why {
+            Why::OwnerAsReader(v1::Nothing {}) => Self::OwnerAsReader,
+            Why::Readers(number) => Self::Readers { number },
         }
     }
 }

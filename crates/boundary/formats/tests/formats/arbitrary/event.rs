@@ -15,8 +15,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::{
-    band, certificate, collection, end, factor, grant, instance, machine, member_change, name,
-    path, replica, resources, serial, service, shortage, usage,
+    band, certificate, collection, described_package, end, factor, grant, instance, machine,
+    member_change, name, package, path, replica, resources, serial, service, shortage, usage,
 };
 
 fn eviction_cause() -> impl Strategy<Value = EvictionCause> {
@@ -151,6 +151,9 @@ fn kind() -> impl Strategy<Value = EventKind> {
         (service(), any::<bool>())
             .prop_map(|(service, replaced)| EventKind::ServiceSet { service, replaced }),
         (name(), name()).prop_map(|(owner, name)| EventKind::ServiceDeleted { owner, name }),
+        (described_package(), any::<bool>())
+            .prop_map(|(package, replaced)| EventKind::PackageSet { package, replaced }),
+        package().prop_map(|id| EventKind::PackageDeleted { id }),
         Just(EventKind::Bootstrapped),
         any::<u32>().prop_map(|to| EventKind::LevelRaised { to: Level(to) }),
         Just(EventKind::MachineUnreachable),

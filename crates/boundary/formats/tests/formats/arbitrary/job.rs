@@ -1,9 +1,9 @@
 //! Job descriptions: valid ones, and those that only a format can represent. The larger strategies
 //! are boxed: together they would exceed a test's stack.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Bytes, KernelFeature, MilliCores, Resources, Span, TaskIndex};
+use model::{Bytes, KernelFeature, MilliCores, PackageReference, Resources, Span, TaskIndex};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option::of;
 use proptest::prelude::*;
@@ -15,7 +15,8 @@ use spec::{
 };
 
 use super::{
-    Words, any_span, appclass, name, priority, quantity, resources, scheduling_class, words,
+    Words, any_span, appclass, name, package, priority, quantity, resources, scheduling_class,
+    words,
 };
 
 fn span(least_ms: u64) -> impl Strategy<Value = Span> {
@@ -131,6 +132,22 @@ fn with_cpu(
         .boxed()
 }
 
+fn package_reference() -> impl Strategy<Value = PackageReference> {
+    (of(name()), package()).prop_map(|(owner, id)| PackageReference {
+        owner,
+        name: id.name,
+        version: id.version,
+    })
+}
+
+/// At most one of each name.
+fn package_list() -> impl Strategy<Value = BTreeSet<PackageReference>> {
+    btree_set(package_reference(), 0..3).prop_map(|packages| {
+        let named = packages.into_iter().map(|package| (package.name.clone(), package));
+        named.collect::<BTreeMap<_, _>>().into_values().collect()
+    })
+}
+
 fn valid_task() -> BoxedStrategy<TaskSpec> {
     let (ports, processes) = (btree_set(name(), 0..4), 1..=1_u32 << 20);
     let run = (valid_cmd(), valid_env(), valid_limit(), processes, ports);
@@ -138,6 +155,8 @@ fn valid_task() -> BoxedStrategy<TaskSpec> {
         |((cmd, env, limit, processes, ports), health_check, notice, constraints, logs)| TaskSpec {
             network: spec::Network::Host,
             cmd,
+            image: None,
+            packages: BTreeSet::new(),
             env,
             limit,
             cores: Cores::Shared,
@@ -378,6 +397,8 @@ pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
             TaskSpec {
                 network,
                 cmd,
+                image: None,
+                packages: BTreeSet::new(),
                 env,
                 limit,
                 cores: Cores::Shared,
@@ -395,7 +416,9 @@ pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
             }
         },
     );
-    with_cpu(task, any::<bool>())
+    (with_cpu(task, any::<bool>()), of(package_reference()), package_list())
+        .prop_map(|(task, image, packages)| TaskSpec { image, packages, ..task })
+        .boxed()
 }
 
 fn any_override() -> BoxedStrategy<TaskOverride> {

@@ -21,9 +21,9 @@ use spec::{FIELDS, FieldChange, FieldName, Path};
 
 use super::job::{any_job, policy};
 use super::{
-    any_span, band, certificate, collection, end, factor, instance, key, labels, machine,
-    machine_report, member_change, name, path, replica, resources, selection, serial, service,
-    usage,
+    any_span, band, certificate, collection, digest, end, factor, instance, key, labels, machine,
+    machine_report, member_change, name, package, path, replica, resources, selection, serial,
+    service, usage,
 };
 use crate::examples::rejections::{not_allowed, of_bounds, of_jobs, of_requests};
 
@@ -71,6 +71,7 @@ fn mutation() -> BoxedStrategy<Mutation> {
         content: vec(any::<u8>(), 0..4).prop_map(Arc::from).boxed(),
         generation: of(any::<u64>().prop_map(LogIndex)).boxed(),
         sequencer: of(sequencer(path())).boxed(),
+        package: package().boxed(),
         service: name().boxed(),
         port: name().boxed(),
         labels: labels().boxed(),
@@ -242,6 +243,7 @@ fn reply() -> impl Strategy<Value = Reply> {
         any::<u64>().prop_map(|id| Reply::LockSession(LockSessionId(id))),
         any::<u64>().prop_map(|index| Reply::FileGeneration(LogIndex(index))),
         of(service()).prop_map(|before| Reply::ServiceSet { before }),
+        any::<bool>().prop_map(|existed| Reply::PackageSet { existed }),
         replica().prop_map(Reply::ReplicaAdded),
         certificate().prop_map(Reply::TokenIssued),
         (machine(), certificate())
@@ -301,6 +303,14 @@ fn of_locks() -> BoxedStrategy<Rejection> {
 fn of_services() -> BoxedStrategy<Rejection> {
     prop_oneof![
         (name(), name()).prop_map(|(user, name)| Rejection::NoSuchService { user, name }),
+        package().prop_map(|id| Rejection::NoSuchPackage { id }),
+        (package(), digest())
+            .prop_map(|(id, digest)| Rejection::PackageVersionExists { id, digest }),
+        (package(), name(), name()).prop_map(|(id, owner, job)| Rejection::PackageInUse {
+            id,
+            owner,
+            job
+        }),
         (name(), name()).prop_map(|(user, name)| Rejection::NameOfJob { user, name }),
         (name(), name()).prop_map(|(user, name)| Rejection::NameOfService { user, name }),
     ]

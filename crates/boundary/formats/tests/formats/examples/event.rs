@@ -212,6 +212,7 @@ fn of_the_cell() -> Vec<EventKind> {
     .into_iter()
     .chain(super::locks::events())
     .chain(super::services::events())
+    .chain(super::packages::events())
     .collect()
 }
 
@@ -296,6 +297,9 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::ServiceSet { replaced: false, .. } => "service created",
         EventKind::ServiceSet { replaced: true, .. } => "service replaced",
         EventKind::ServiceDeleted { .. } => "service deleted",
+        EventKind::PackageSet { replaced: false, .. } => "package added",
+        EventKind::PackageSet { replaced: true, .. } => "package shared",
+        EventKind::PackageDeleted { .. } => "package deleted",
         EventKind::Bootstrapped => "bootstrapped",
         EventKind::LevelRaised { .. } => "level raised",
         EventKind::MachineUnreachable => "machine unreachable",

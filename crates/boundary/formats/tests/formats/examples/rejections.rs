@@ -2,9 +2,10 @@
 
 use cell::{
     CellPermission, Countable, DrainProblem, EndsWith, GrantProblem, JobPermission,
-    LimitsHindrance, MachinePermission, NewerUpdate, NewerUpdateState, OutOfBounds, Permission,
-    Permitted, ReferenceField, Rejection, ReplicaPermission, ServicePermission, ServiceProblem,
-    Shareable, TextField, UpdateAction, UpdateHindrance, UserPermission,
+    LimitsHindrance, MachinePermission, NewerUpdate, NewerUpdateState, OutOfBounds,
+    PackagePermission, Permission, Permitted, ReferenceField, Rejection, ReplicaPermission,
+    ServicePermission, ServiceProblem, Shareable, TextField, UpdateAction, UpdateHindrance,
+    UserPermission,
 };
 use model::{
     Band, Beyond, Bytes, Capability, CollectionId, Dimension, FilePath, GrantId, JobName, Level,
@@ -212,6 +213,7 @@ pub(crate) fn of_bounds() -> Vec<Rejection> {
         Countable::Grants,
         Countable::GrantsOf(name("ana")),
         Countable::ServicesOf(name("ana")),
+        Countable::PackagesOf(name("ana")),
         Countable::HoldersOf(path()),
         Countable::LocksOf(LockSessionId(4)),
     ];
@@ -224,6 +226,8 @@ pub(crate) fn of_bounds() -> Vec<Rejection> {
         Shareable::FileBytes,
         Shareable::BareLocks,
         Shareable::Services,
+        Shareable::Packages,
+        Shareable::PackageBytes,
         Shareable::LockSessions,
     ];
     let why = [Beyond::Share { own: 5, share: 4 }, Beyond::Bound { all: 5, max: 5 }];
@@ -258,6 +262,13 @@ pub(crate) fn not_allowed() -> Vec<Rejection> {
         name: service.clone(),
         capability: Capability::ExecTasks,
     });
+    let packages = [PackagePermission::Set, PackagePermission::Delete, PackagePermission::Use];
+    all.extend(
+        packages.map(|what| Permission::OfPackage {
+            id: "ana/app@3".parse().expect("a package"),
+            what,
+        }),
+    );
     let services = [ServicePermission::Set, ServicePermission::Delete];
     all.extend(services.map(|what| {
         let (owner, name) = (owner.clone(), service.clone());

@@ -105,7 +105,6 @@ fn histories_reach_every_state_and_every_event() {
         task: starting
         task: stopping, evicted
         task: stopping, killed by a user
-        task: stopping, killed with its alloc set
         task: stopping, killed with its parent
         task: stopping, machine shutdown
         task: stopping, preempted
@@ -147,6 +146,9 @@ fn histories_reach_every_state_and_every_event() {
         machine updated
         metering
         oversell
+        package added
+        package deleted
+        package shared
         platform
         queue
         replica added

@@ -1,0 +1,158 @@
+//! Packages: see [`model::Package`]. Whether a store has the content is not checked here: the master does, before
+//! it proposes the operation.
+
+use std::sync::Arc;
+
+use event::{EventKind, Subject};
+use model::{Capability, Package, PackageId, PackageReaders, UserName};
+use spec::JobSpec;
+
+use super::capability::not_allowed;
+use super::{Events, full};
+use crate::apply::mutation::Change;
+use crate::bounds::{PACKAGES_OF_A_USER_MAX, READERS_OF_A_PACKAGE_MAX};
+use crate::{
+    Cell, Countable, Job, PackagePermission, PackageProblem, Permission, Permitted, Rejection,
+    Reply,
+};
+
+/// Add a version of a package, or change who may use one. The content of a version never changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetPackage(pub Arc<Package>);
+
+impl Change for SetPackage {
+    fn within_bounds(&self) -> Result<(), Rejection> {
+        let Package { id, readers, .. } = &*self.0;
+        let PackageReaders::Users(users) = readers else { return Ok(()) };
+        let invalid = |why| Err(Rejection::InvalidPackage { id: id.clone(), why });
+        if users.contains(&id.owner) {
+            return invalid(PackageProblem::OwnerAsReader);
+        }
+        if users.len() > READERS_OF_A_PACKAGE_MAX {
+            return invalid(PackageProblem::Readers { number: users.len() as u64 });
+        }
+        Ok(())
+    }
+
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        cell.may_change_package(by, &self.0.id, PackagePermission::Set)
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        by: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.within_bounds()?;
+        let Package { id, digest, readers, .. } = &*self.0;
+        let before = cell.package(id).cloned();
+        let package = match &before {
+            Some(before) if before.digest != *digest => {
+                let (id, digest) = (id.clone(), before.digest);
+                return Err(Rejection::PackageVersionExists { id, digest });
+            }
+            Some(before) if before.readers == *readers => {
+                return Ok(Reply::PackageSet { existed: true });
+            }
+            Some(before) => {
+                Arc::new(Package { readers: readers.clone(), ..Package::clone(before) })
+            }
+            None => {
+                let of_user = cell.packages.held_by(&id.owner).versions;
+                let what = Countable::PackagesOf(id.owner.clone());
+                full(what, of_user, PACKAGES_OF_A_USER_MAX)?;
+                cell.room_for_package(by, &self.0)?;
+                Arc::clone(&self.0)
+            }
+        };
+        cell.packages.put(Arc::clone(&package));
+        cell.change_of_package(by, id, events);
+        let existed = before.is_some();
+        events.add(Subject::Cell, EventKind::PackageSet { package, replaced: existed });
+        Ok(Reply::PackageSet { existed })
+    }
+}
+
+/// Delete a version of a package that no live job uses. Its name and version can then be given to another content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeletePackage(pub PackageId);
+
+impl Change for DeletePackage {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        cell.may_change_package(by, &self.0, PackagePermission::Delete)
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        by: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        let id = &self.0;
+        if cell.package(id).is_none() {
+            return Err(Rejection::NoSuchPackage { id: id.clone() });
+        }
+        if let Some(job) = cell.jobs().find(|job| job.is_alive() && job.uses(id)) {
+            let (owner, job) = (job.owner.clone(), job.spec.name.clone());
+            return Err(Rejection::PackageInUse { id: id.clone(), owner, job });
+        }
+        cell.packages.remove(id);
+        cell.change_of_package(by, id, events);
+        events.add(Subject::Cell, EventKind::PackageDeleted { id: id.clone() });
+        Ok(Reply::Done)
+    }
+}
+
+impl Job {
+    /// Whether a description that it has or may go back to uses a version of a package.
+    fn uses(&self, id: &PackageId) -> bool {
+        let others = self.others.iter().map(|(_, spec)| spec);
+        others.chain([&self.spec]).any(|spec| spec.packages(&self.owner).any(|used| used == *id))
+    }
+}
+
+impl Cell {
+    /// Rejects a description of a user's job that uses packages that do not exist, or that the user may not use.
+    /// Those that the job has already are not checked again: what was admitted goes on.
+    pub(super) fn check_packages(
+        &self,
+        owner: &UserName,
+        spec: &JobSpec,
+        had: Option<&Job>,
+    ) -> Result<(), Rejection> {
+        for id in spec.packages(owner).filter(|id| !had.is_some_and(|job| job.uses(id))) {
+            let Some(package) = self.package(&id) else {
+                return Err(Rejection::NoSuchPackage { id });
+            };
+            if !package.admits(owner) {
+                let user = id.owner.clone();
+                let what = Permission::OfPackage { id, what: PackagePermission::Use };
+                return Err(not_allowed(owner, what, Permitted::User(user)));
+            }
+        }
+        Ok(())
+    }
+
+    /// A user may change a package who may change its owner's jobs.
+    fn may_change_package(
+        &self,
+        by: &UserName,
+        id: &PackageId,
+        what: PackagePermission,
+    ) -> Result<(), Rejection> {
+        let (owner, capability) = (id.owner.clone(), Capability::AdministerJobs);
+        if *by == owner || self.may(by, capability) {
+            return Ok(());
+        }
+        let what = Permission::OfPackage { id: id.clone(), what };
+        Err(not_allowed(by, what, Permitted::OwnerOrHolders { owner, capability }))
+    }
+
+    /// Emits the event that somebody used a capability for a package of another user.
+    fn change_of_package(&self, by: &UserName, id: &PackageId, events: &mut Events) {
+        if *by != id.owner {
+            self.used(by, Capability::AdministerJobs, Subject::Cell, events);
+        }
+    }
+}

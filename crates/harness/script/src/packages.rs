@@ -1,0 +1,49 @@
+//! Packages.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use cell::{DeletePackage, Mutation, Package, PackageId, SetPackage};
+use model::{Bytes, Digest, PackageKind, PackageReaders, UserName};
+
+use crate::ScriptError;
+use crate::words::{number, user, value};
+
+/// What a version of a package is called in errors.
+const ID: &str = "a package such as ana/app@3";
+
+/// The mutation that the words stand for, if it is about packages, and the package's owner.
+pub(crate) fn mutation(words: &[&str]) -> Result<Option<(UserName, Mutation)>, ScriptError> {
+    Ok(Some(match words {
+        ["package", id, content, mebibytes, readers @ ..] => {
+            let id: PackageId = value(id, ID)?;
+            // Contents of scripts are numbers: equal ones have one digest.
+            let mut digest = [0; Digest::BYTES];
+            digest[..8].copy_from_slice(&number(content)?.to_be_bytes());
+            let stored = Bytes(number(mebibytes)?.saturating_mul(1 << 20));
+            let readers = match readers {
+                ["everyone"] => PackageReaders::Everyone,
+                users => {
+                    let users = users.iter().map(|name| user(name));
+                    PackageReaders::Users(users.collect::<Result<BTreeSet<_>, _>>()?)
+                }
+            };
+            let owner = id.owner.clone();
+            let package = Package {
+                id,
+                digest: Digest::from_bytes(digest),
+                kind: PackageKind::Files,
+                stored,
+                unpacked: stored,
+                entries: 1,
+                readers,
+            };
+            (owner, SetPackage(Arc::new(package)).into())
+        }
+        ["delete-package", id] => {
+            let id: PackageId = value(id, ID)?;
+            (id.owner.clone(), DeletePackage(id).into())
+        }
+        _ => return Ok(None),
+    }))
+}
