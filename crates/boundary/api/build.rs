@@ -60,6 +60,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "files",
         "locks",
         "services",
+        "packages",
     ]
     .map(|name| format!("bourg/v1/{name}.proto"));
     println!("cargo:rerun-if-changed=proto");
