@@ -62,6 +62,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "locks",
         "services",
         "package",
+        "packages",
     ]
     .map(|name| format!("bourg/v1/{name}.proto"));
     println!("cargo:rerun-if-changed=proto");

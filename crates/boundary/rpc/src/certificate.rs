@@ -66,6 +66,11 @@ pub(crate) fn check_key(der: &[u8], key: &KeyPair, origin: &str) -> Result<()> {
     Err(Error::KeyMismatch { origin: origin.to_owned() })
 }
 
+/// The public key of a certificate, as in its bit string: for ECDSA, an uncompressed point.
+pub(crate) fn public_key(der: &[u8], origin: &str) -> Result<Vec<u8>> {
+    Ok(parse(der, origin)?.public_key().subject_public_key.data.to_vec())
+}
+
 fn parse<'a>(der: &'a [u8], origin: &str) -> Result<X509Certificate<'a>> {
     match X509Certificate::from_der(der) {
         Ok(([], certificate)) => Ok(certificate),

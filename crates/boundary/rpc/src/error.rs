@@ -134,7 +134,7 @@ pub enum Error {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is not an identity: {why}; write master, borglet/MACHINE, scheduler/NAME, \
-         user/NAME or task/USER/JOB/INDEX"
+         packages/NAME, user/NAME or task/USER/JOB/INDEX"
 )]
 pub struct BadIdentity {
     /// The text.

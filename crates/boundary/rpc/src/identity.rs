@@ -5,6 +5,7 @@
 //! | a replica of the Borgmaster | `master` | `borg://cc/master` |
 //! | the Borglet of a machine | `borglet/<machine>` | `borg://cc/borglet/<machine>` |
 //! | a scheduler | `scheduler/<name>` | … |
+//! | a store of packages | `packages/<name>` | … |
 //! | a user | `user/<name>` | … |
 //! | a task | `task/<user>/<job>/<index>` | … |
 //! | the holder of a machine's join token | `join/borglet/<machine>` | … |
@@ -37,6 +38,8 @@ pub enum Role {
     Borglet,
     /// A scheduler.
     Scheduler,
+    /// A store of packages.
+    Packages,
     /// A person, or a program acting for one.
     User,
     /// A task of a job.
@@ -53,6 +56,7 @@ impl Role {
             Self::Master => "master",
             Self::Borglet => "borglet",
             Self::Scheduler => "scheduler",
+            Self::Packages => "packages",
             Self::User => "user",
             Self::Task => "task",
             Self::Joining => "join",
@@ -63,7 +67,7 @@ impl Role {
     #[must_use]
     pub fn serves(self) -> bool {
         match self {
-            Self::Master | Self::Borglet | Self::Scheduler => true,
+            Self::Master | Self::Borglet | Self::Scheduler | Self::Packages => true,
             Self::User | Self::Task | Self::Joining => false,
         }
     }
@@ -81,6 +85,8 @@ pub enum Identity {
     Borglet(String),
     /// The scheduler of this name.
     Scheduler(String),
+    /// The store of packages of this name.
+    Packages(String),
     /// The user of this name.
     User(String),
     /// A task.
@@ -113,6 +119,7 @@ impl Identity {
             Self::Master => Role::Master,
             Self::Borglet(_) => Role::Borglet,
             Self::Scheduler(_) => Role::Scheduler,
+            Self::Packages(_) => Role::Packages,
             Self::User(_) => Role::User,
             Self::Task { .. } => Role::Task,
             Self::Joining(_) => Role::Joining,
@@ -132,6 +139,7 @@ impl Identity {
             Self::Master | Self::Joining(Joining::Replica(_)) => Ok(()),
             Self::Borglet(name)
             | Self::Scheduler(name)
+            | Self::Packages(name)
             | Self::User(name)
             | Self::Joining(Joining::Machine(name)) => check(name),
             Self::Task { user, job, .. } => check(user).and_then(|()| check(job)),
@@ -184,6 +192,7 @@ impl Identity {
             ["master"] => Ok(Self::Master),
             ["borglet", machine] => Ok(Self::Borglet((*machine).to_owned())),
             ["scheduler", name] => Ok(Self::Scheduler((*name).to_owned())),
+            ["packages", name] => Ok(Self::Packages((*name).to_owned())),
             ["user", name] => Ok(Self::User((*name).to_owned())),
             ["task", user, job, index] => {
                 let number = plain_number(index)
@@ -198,7 +207,7 @@ impl Identity {
                 let id = plain_number(id).ok_or("the id of the replica is not a plain number")?;
                 Ok(Self::Joining(Joining::Replica(id)))
             }
-            ["master" | "borglet" | "scheduler" | "user" | "task" | "join", ..] => {
+            ["master" | "borglet" | "scheduler" | "packages" | "user" | "task" | "join", ..] => {
                 Err("it has too few or too many parts")
             }
             _ => Err("no such role"),
@@ -211,9 +220,10 @@ impl fmt::Display for Identity {
         let role = self.role().as_str();
         match self {
             Self::Master => f.write_str(role),
-            Self::Borglet(name) | Self::Scheduler(name) | Self::User(name) => {
-                write!(f, "{role}/{name}")
-            }
+            Self::Borglet(name)
+            | Self::Scheduler(name)
+            | Self::Packages(name)
+            | Self::User(name) => write!(f, "{role}/{name}"),
             Self::Task { user, job, index } => write!(f, "{role}/{user}/{job}/{index}"),
             Self::Joining(Joining::Machine(name)) => write!(f, "{role}/borglet/{name}"),
             Self::Joining(Joining::Replica(id)) => write!(f, "{role}/master/{id}"),
@@ -340,6 +350,7 @@ mod tests {
                 "borg://cc/borglet/m-1.rack7",
             ),
             (Identity::Scheduler("batch".into()), "scheduler/batch", "borg://cc/scheduler/batch"),
+            (Identity::Packages("p1".into()), "packages/p1", "borg://cc/packages/p1"),
             (Identity::User("zoë r".into()), "user/zoë r", "borg://cc/user/zo%C3%AB%20r"),
             (Identity::User("100%".into()), "user/100%", "borg://cc/user/100%25"),
             (task("ubar", "jfoo", 50), "task/ubar/jfoo/50", "borg://cc/task/ubar/jfoo/50"),
@@ -368,6 +379,8 @@ mod tests {
             "master/1",
             "borglet",
             "borglet/",
+            "packages",
+            "packages/a/b",
             "user/a/b",
             "task/u/j",
             "task/u/j/x",

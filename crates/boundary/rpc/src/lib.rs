@@ -15,6 +15,7 @@
 //! - [`credentials`]: a certificate with its key, in memory and in files
 //! - [`metadata`]: metadata of requests and responses
 //! - [`request`]: certificate signing requests
+//! - [`statement`]: messages signed with the key of a certificate of the cell
 //! - [`token`]: join tokens for machines and replicas
 //! - [`service`]: the services between processes, generated from their protobuf definitions
 //! - [`transport`]: servers and clients, and the identity of the peer
@@ -30,6 +31,7 @@ pub mod metadata;
 pub mod request;
 mod rotating;
 pub mod service;
+pub mod statement;
 mod tls;
 pub mod token;
 pub mod transport;

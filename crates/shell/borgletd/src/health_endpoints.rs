@@ -105,6 +105,7 @@ async fn lookers(State(cell): State<Arc<str>>, request: Request, next: Next) -> 
             Identity::Master
             | Identity::Borglet(_)
             | Identity::Scheduler(_)
+            | Identity::Packages(_)
             | Identity::User(_)
             | Identity::Task { .. },
         ) => next.run(Request::from_parts(parts, body)).await,

@@ -15,7 +15,7 @@ use super::{duration, user};
 
 #[derive(Debug, Args)]
 pub(crate) struct CertifyArgs {
-    /// The identity: user/NAME or scheduler/NAME.
+    /// The identity: user/NAME, scheduler/NAME or packages/NAME.
     identity: Identity,
     /// The replica's data directory.
     #[arg(long)]
@@ -40,15 +40,15 @@ pub(super) fn certify(args: &CertifyArgs) -> Done {
                 "give it with --master",
             );
         }
-        Identity::User(_) | Identity::Scheduler(_) => {}
+        Identity::User(_) | Identity::Scheduler(_) | Identity::Packages(_) => {}
         Identity::Borglet(machine) => {
             let next = format!("to enroll it: bourg machine token {machine}");
             return wrong("machines get their certificates from the cell", &next);
         }
         _ => {
             return wrong(
-                "only users and schedulers can be certified this way",
-                "user/NAME, scheduler/NAME",
+                "only users, schedulers and stores of packages can be certified this way",
+                "user/NAME, scheduler/NAME, packages/NAME",
             );
         }
     }
@@ -65,9 +65,11 @@ pub(super) fn certify(args: &CertifyArgs) -> Done {
             "{whom}: can use the cell with {to}\nnext: bourg --cell {to} status\n"
         ));
     } else {
-        credentials.write(&args.to, "scheduler").map_err(failed)?;
+        // The stem of its files is the role, and so is its command.
+        let command = whom.role().as_str();
+        credentials.write(&args.to, command).map_err(failed)?;
         output::say(&format!(
-            "{whom}: certified\nnext: bourg scheduler --credentials {to} --master HOST:PORT\n"
+            "{whom}: certified\nnext: bourg {command} --credentials {to} --master HOST:PORT\n"
         ));
     }
     Ok(())

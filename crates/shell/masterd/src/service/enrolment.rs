@@ -101,16 +101,17 @@ impl enrolment_server::Enrolment for Enroller {
                     (_, other) => return Err(unexpected(&other)),
                 }
             }
-            // Nothing is recorded about schedulers: only their names tell them apart.
-            Identity::Scheduler(_) => {
+            // Nothing is recorded about schedulers and stores of packages: only their names tell them apart.
+            Identity::Scheduler(_) | Identity::Packages(_) => {
                 let view = self.door.core.view();
                 let (issued, serial) = (view.now(), wanted.serial);
                 let expires = Time(issued.0.saturating_add(self.span().0));
                 (view.cell.index(), Certificate { serial, issued, expires })
             }
             other => {
-                let why =
-                    format!("{other} may not renew its certificate: Borglets and schedulers may");
+                let why = format!(
+                    "{other} may not renew its certificate: Borglets, schedulers and stores of packages may"
+                );
                 return Err(rpc::transport::refuse(&request, Cause::WrongRole, why));
             }
         };

@@ -1,0 +1,86 @@
+//! Where a store keeps its objects.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+
+use crate::{Error, Result};
+
+/// The scheme of an S3-compatible store.
+const S3: &str = "s3://";
+
+/// A directory, or a bucket of an S3-compatible store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// A directory on a file system that this machine has mounted; created if it is missing. Several
+    /// processes may share it, on several machines if the file system has atomic hard links.
+    Directory(PathBuf),
+    /// `s3://BUCKET/PREFIX`. Region, endpoint and keys are taken from the environment: `AWS_REGION`, `AWS_ENDPOINT`,
+    /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, or the role of the machine. The store needs conditional writes
+    /// (`If-None-Match`).
+    Bucket(String),
+}
+
+impl Location {
+    /// Parses `s3://BUCKET/PREFIX`; anything else is the path of a directory.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        match text.starts_with(S3) {
+            true => Self::Bucket(text.to_owned()),
+            false => Self::Directory(PathBuf::from(text)),
+        }
+    }
+
+    /// Opens the store of objects, and the prefix of all their names. On a directory, objects are synced
+    /// together with their names.
+    pub(crate) async fn open(&self) -> Result<(Arc<dyn ObjectStore>, Path)> {
+        match self {
+            Self::Directory(path) => {
+                tokio::fs::create_dir_all(path).await.map_err(|error| self.bad(&error))?;
+                let files = LocalFileSystem::new_with_prefix(path);
+                let files = files.map_err(|error| self.bad(&error))?.with_fsync(true);
+                Ok((Arc::new(files), Path::default()))
+            }
+            Self::Bucket(url) => self.bucket(url),
+        }
+    }
+
+    #[cfg(feature = "s3")]
+    fn bucket(&self, url: &str) -> Result<(Arc<dyn ObjectStore>, Path)> {
+        use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
+
+        // The HTTP client takes the process's provider; an error only says that there is one already.
+        let _installed = rustls::crypto::ring::default_provider().install_default();
+        let prefix = url.strip_prefix(S3).and_then(|rest| rest.split_once('/'));
+        let prefix = prefix.map_or("", |(_, prefix)| prefix);
+        let prefix = Path::parse(prefix).map_err(|error| self.bad(&error))?;
+        let bucket = AmazonS3Builder::from_env()
+            .with_url(url)
+            .with_conditional_put(S3ConditionalPut::ETagMatch)
+            .build()
+            .map_err(|error| self.bad(&error))?;
+        Ok((Arc::new(bucket), prefix))
+    }
+
+    #[cfg(not(feature = "s3"))]
+    fn bucket(&self, _: &str) -> Result<(Arc<dyn ObjectStore>, Path)> {
+        Err(self.bad(&"this program was built without the feature s3"))
+    }
+
+    fn bad(&self, why: &dyn fmt::Display) -> Error {
+        Error::Location { location: self.to_string(), why: why.to_string() }
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(path) => write!(f, "{}", path.display()),
+            Self::Bucket(url) => f.write_str(url),
+        }
+    }
+}
