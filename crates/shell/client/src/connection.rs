@@ -16,6 +16,7 @@ use rpc::service::jobs_client::JobsClient;
 use rpc::service::locks_client::LocksClient;
 use rpc::service::machines_client::MachinesClient;
 use rpc::service::names_client::NamesClient;
+use rpc::service::packages_client::PackagesClient;
 use rpc::service::quota_client::QuotaClient;
 use rpc::service::replicas_client::ReplicasClient;
 use rpc::service::services_client::ServicesClient;
@@ -78,6 +79,8 @@ pub struct MasterClient<T = Channel> {
     pub history: HistoryClient<T>,
     /// The names of tasks.
     pub names: NamesClient<T>,
+    /// Versions of packages.
+    pub packages: PackagesClient<T>,
     /// Services: one name and one port for the tasks of several jobs.
     pub services: ServicesClient<T>,
     /// Locks and small files.
@@ -121,6 +124,7 @@ where
             history: client!(HistoryClient),
             names: client!(NamesClient),
             services: client!(ServicesClient),
+            packages: client!(PackagesClient),
             locks: client!(LocksClient),
             replicas: ReplicasClient::new(channel).max_decoding_message_size(most),
         }

@@ -210,6 +210,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         agents: agents.handle(),
         peers: peers.handle(),
         authority: Arc::clone(&authority),
+        credentials: credentials.clone(),
         validity: options.validity,
         past: past::Past::of(directory.path()),
         events: EventSource::new(&directory.events(), keeper.kept()),

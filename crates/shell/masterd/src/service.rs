@@ -27,6 +27,7 @@ mod locks;
 mod logs;
 mod machines;
 pub(crate) mod names;
+mod packages;
 mod quota;
 mod replicas;
 mod replication;
@@ -54,8 +55,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::Span;
-use rpc::Authority;
 use rpc::transport::Refusals;
+use rpc::{Authority, Rotating};
 use tokio_stream::Stream;
 use tonic::{Response, Status};
 
@@ -70,6 +71,7 @@ use self::jobs::Jobs;
 use self::locks::Locks;
 use self::machines::Machines;
 use self::names::NameService;
+use self::packages::Packages;
 use self::quota::Quota;
 use self::replicas::Replicas;
 use self::scheduling::Schedulers;
@@ -91,6 +93,8 @@ pub(crate) struct Components {
     pub(crate) agents: agents::Handle,
     pub(crate) peers: peers::Handle,
     pub(crate) authority: Arc<Authority>,
+    /// What the replica signs statements with.
+    pub(crate) credentials: Rotating,
     /// The validity of certificates for machines and schedulers.
     pub(crate) validity: Duration,
     pub(crate) past: Past,
@@ -122,6 +126,7 @@ pub(crate) struct Api {
     history: History,
     names: NameService,
     services: Services,
+    packages: Packages,
     locks: Locks,
     replicas: Replicas,
     schedulers: Schedulers,
@@ -139,6 +144,7 @@ impl Api {
     pub(super) fn new(components: Components) -> Self {
         let Components { core, agents, peers, authority, past, metrics, .. } = components;
         let door = Door::new(core, peers, authority.cell(), past, metrics);
+        let packages = Packages::new(door.clone(), components.credentials, &authority);
         let issuer = Issuer { authority, validity: components.validity };
         let jobs = Jobs::new(door.clone());
         let tasks = Tasks::new(door.clone(), agents.clone());
@@ -184,6 +190,7 @@ impl Api {
             history,
             names,
             services: Services::new(door.clone()),
+            packages,
             locks,
             replicas: Replicas::new(door.clone()),
             schedulers: Schedulers::new(door.clone()),

@@ -68,6 +68,12 @@ impl PackageVersion {
         Ok(Self(text.into()))
     }
 
+    /// The version that comes before all others.
+    #[must_use]
+    pub fn first() -> Self {
+        Self("+".into())
+    }
+
     /// The version as text.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -12,7 +12,7 @@ use anyhow::{Context as _, ensure};
 const CLIENTS: &str = "Users, tools and tasks call a master.";
 
 /// The described services, in this order, and who calls them.
-const SERVICES: [(&str, &str); 16] = [
+const SERVICES: [(&str, &str); 17] = [
     ("Jobs", CLIENTS),
     ("Updates", CLIENTS),
     ("Tasks", CLIENTS),
@@ -23,6 +23,7 @@ const SERVICES: [(&str, &str); 16] = [
     ("Usage", CLIENTS),
     ("History", CLIENTS),
     ("Services", CLIENTS),
+    ("Packages", CLIENTS),
     ("Locks", CLIENTS),
     ("Replicas", CLIENTS),
     ("Names", "Users, tools, tasks and Borglets call a master."),

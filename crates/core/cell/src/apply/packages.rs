@@ -106,7 +106,8 @@ impl Change for DeletePackage {
 
 impl Job {
     /// Whether a description that it has or may go back to uses a version of a package.
-    fn uses(&self, id: &PackageId) -> bool {
+    #[must_use]
+    pub fn uses(&self, id: &PackageId) -> bool {
         let others = self.others.iter().map(|(_, spec)| spec);
         others.chain([&self.spec]).any(|spec| spec.packages(&self.owner).any(|used| used == *id))
     }
@@ -132,6 +133,14 @@ impl Cell {
             }
         }
         Ok(())
+    }
+
+    /// Whether a user may add a version of a package, or change who may use it.
+    ///
+    /// # Errors
+    /// When the user may not.
+    pub fn may_set_package(&self, by: &UserName, id: &PackageId) -> Result<(), Rejection> {
+        self.may_change_package(by, id, PackagePermission::Set)
     }
 
     /// A user may change a package who may change its owner's jobs.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use imbl::OrdMap;
-use model::{Package, PackageId, UserName};
+use model::{Package, PackageId, PackageName, PackageVersion, UserName};
 
 /// All versions of packages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,6 +89,24 @@ impl crate::Cell {
     #[must_use]
     pub fn package(&self, id: &PackageId) -> Option<&Arc<Package>> {
         self.packages.by_id.get(id)
+    }
+
+    /// The versions of a package.
+    pub fn packages_named<'a>(
+        &'a self,
+        owner: &'a UserName,
+        name: &'a PackageName,
+    ) -> impl DoubleEndedIterator<Item = &'a Arc<Package>> {
+        let is_it = move |id: &PackageId| id.owner == *owner && id.name == *name;
+        // Before every version of the name, in the order of ids.
+        let from = PackageId {
+            owner: owner.clone(),
+            name: name.clone(),
+            version: PackageVersion::first(),
+        };
+        let versions: Vec<_> =
+            self.packages.by_id.range(from..).take_while(|(id, _)| is_it(id)).collect();
+        versions.into_iter().map(|(_, package)| package)
     }
 
     /// All versions of packages, by owner, name and version.

@@ -549,6 +549,7 @@ of_past! {
     Quota: QuotaResponse,
     Capabilities: CapabilitiesResponse,
     Services: ServicesResponse,
+    Packages: PackagesResponse,
     Names: GetNamesResponse,
 }
 

@@ -59,6 +59,7 @@ impl TestServices {
             agents: agents.handle(),
             peers: peers.handle(),
             authority: Arc::new(authority),
+            credentials: credentials.clone(),
             validity: HOUR,
             past: Past::of(path),
             events: EventSource::new(path, watch::channel(0).1),

@@ -1,0 +1,389 @@
+//! The service for packages: which versions there are, who may upload and read, and where stores are.
+//!
+//! The master never has the bytes. It signs rights, which stores check, and checks receipts, which stores sign.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use api::v1;
+use api::v1::past_question::Question;
+use cell::{Cell, DeletePackage, Package, PackageId, PackagePermission, Permission, Permitted};
+use cell::{Rejection, Reply, SetPackage};
+use model::{Bytes, Digest, MachineName, PackageKind, PackageReaders, PackageReference, UserName};
+use prost::Message as _;
+use rpc::service::packages_server;
+use rpc::statement::{self, Verifier};
+use rpc::transport::Cause;
+use rpc::{Authority, Identity, Rotating};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use crate::caller::Caller;
+use crate::reads::Reads;
+use crate::reads::rejections::rejected;
+use crate::service::door::{Door, split};
+use crate::service::{Answer, STREAM_QUEUE, Streamed, gate, malformed, unexpected};
+
+/// How long a package may be read without asking again.
+const READ_LASTS: Duration = Duration::from_secs(15 * 60);
+/// How long an upload may take without asking again.
+const UPLOAD_LASTS: Duration = Duration::from_secs(6 * 60 * 60);
+/// The maximum size of one upload, in bytes: 1 TiB.
+const UPLOAD_BYTES_MAX: u64 = 1 << 40;
+/// How many versions of the same package an upload may build upon.
+const BASES_MAX: usize = 8;
+/// How often a store announces itself, in seconds.
+const ANNOUNCE_SECONDS: u32 = 5;
+/// How long a store that is not heard of any more is still named.
+const STORE_KEPT: Duration = Duration::from_secs(60);
+/// The maximum number of stores that are named.
+const STORES_MAX: usize = 64;
+/// The number of digests in one message.
+const MANIFESTS_IN_MESSAGE: usize = 8_192;
+
+/// The service for packages.
+#[derive(Clone)]
+pub(super) struct Packages {
+    door: Door,
+    credentials: Rotating,
+    verifier: Verifier,
+    /// Stores by address, and when each was heard of.
+    stores: Arc<Mutex<BTreeMap<String, Instant>>>,
+}
+
+impl Packages {
+    /// # Panics
+    /// If the certificate of the cell's authority is broken: then nothing else would work, either.
+    #[expect(clippy::expect_used)]
+    pub(super) fn new(door: Door, credentials: Rotating, authority: &Authority) -> Self {
+        let verifier = Verifier::new(authority.ca_pem()).expect("the certificate of the cell");
+        Self { door, credentials, verifier, stores: Arc::default() }
+    }
+
+    /// The addresses of the stores that were heard of lately.
+    fn stores(&self) -> Vec<String> {
+        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        stores.retain(|_, heard| heard.elapsed() < STORE_KEPT);
+        stores.keys().cloned().collect()
+    }
+
+    /// Signs a right of a holder.
+    fn right(
+        &self,
+        what: v1::right::What,
+        holder: &Identity,
+        lasts: Duration,
+    ) -> Result<v1::Statement, Status> {
+        let until = SystemTime::now() + lasts;
+        let until = until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let until = u64::try_from(until.as_micros()).unwrap_or(u64::MAX);
+        let right = v1::Right { what: Some(what), holder: holder.to_string(), until };
+        statement::sign(&self.credentials.credentials(), &right)
+            .map_err(|error| Status::internal(error.to_string()))
+    }
+
+    fn right_to_read(&self, package: &Package, holder: &Identity) -> Result<v1::Statement, Status> {
+        let read = v1::right::What::Read(package.digest.as_bytes().to_vec());
+        self.right(read, holder, READ_LASTS)
+    }
+
+    /// What a store says that it has for a user.
+    fn received(&self, receipt: &v1::Statement, owner: &UserName) -> Result<v1::Receipt, Status> {
+        let verified = self.verifier.verify::<v1::Receipt>(receipt, SystemTime::now());
+        let receipt = verified.map_err(|why| Status::invalid_argument(why.to_string()))?.message;
+        if receipt.user == owner.as_str() {
+            return Ok(receipt);
+        }
+        Err(Status::invalid_argument(format!(
+            "the receipt is for an upload of {}, and the package is one of {owner}: upload it as {owner}",
+            receipt.user.escape_debug()
+        )))
+    }
+}
+
+/// A version, as a caller names it.
+fn named(me: &UserName, text: &str) -> Result<PackageId, Status> {
+    let reference = text.parse::<PackageReference>();
+    let reference = reference.map_err(|error| Status::invalid_argument(error.to_string()))?;
+    Ok(reference.of(me))
+}
+
+/// A version that a user may read.
+fn readable<'c>(cell: &'c Cell, by: &UserName, id: PackageId) -> Result<&'c Package, Status> {
+    let Some(package) = cell.package(&id) else {
+        return Err(rejected(cell, &Rejection::NoSuchPackage { id }));
+    };
+    if package.admits(by) || cell.is_administrator(by) {
+        return Ok(package);
+    }
+    let who = Permitted::User(id.owner.clone());
+    let what = Permission::OfPackage { id, what: PackagePermission::Use };
+    Err(rejected(cell, &Rejection::NotAllowed { by: by.clone(), what, who }))
+}
+
+/// A version that a task on a machine uses.
+fn used_on<'c>(
+    cell: &'c Cell,
+    machine: &MachineName,
+    id: &PackageId,
+) -> Result<&'c Package, Status> {
+    let package = cell.package(id);
+    let package =
+        package.ok_or_else(|| rejected(cell, &Rejection::NoSuchPackage { id: id.clone() }))?;
+    let instances = cell.machine_named(machine).map(|machine| machine.instances());
+    let uses = |instance: &model::InstanceId| {
+        cell.job(instance.collection).is_some_and(|job| job.uses(id))
+    };
+    if instances.into_iter().flatten().any(uses) {
+        return Ok(package);
+    }
+    Err(Status::permission_denied(format!("no task on {machine} uses package {id}")))
+}
+
+/// Who may use a package, as a request says it.
+fn readers(users: &[String], everyone: bool) -> Result<PackageReaders, Status> {
+    match (everyone, users) {
+        (true, []) => Ok(PackageReaders::Everyone),
+        (true, _) => Err(Status::invalid_argument("everyone may use it: name no users")),
+        (false, users) => {
+            let users = api::read::set(users, "readers").map_err(|error| malformed(&error))?;
+            Ok(PackageReaders::Users(users))
+        }
+    }
+}
+
+/// The package that a store has received.
+fn package(
+    id: PackageId,
+    receipt: &v1::Receipt,
+    readers: PackageReaders,
+) -> Result<Package, Status> {
+    let digest = <[u8; Digest::BYTES]>::try_from(&*receipt.manifest);
+    let digest = digest.map_err(|_| Status::invalid_argument("the receipt has no digest"))?;
+    let kind = match receipt.kind() {
+        v1::PackageKind::Files => PackageKind::Files,
+        v1::PackageKind::Image => PackageKind::Image,
+    };
+    Ok(Package {
+        id,
+        digest: Digest::from_bytes(digest),
+        kind,
+        stored: Bytes(receipt.bytes_stored),
+        unpacked: Bytes(receipt.bytes_unpacked),
+        entries: receipt.entries,
+        readers,
+    })
+}
+
+impl Packages {
+    /// Sets a version and answers with what it is then.
+    async fn put(
+        &self,
+        id: Option<v1::RequestId>,
+        by: Caller,
+        package: Package,
+        bytes: usize,
+    ) -> Answer<v1::SetPackageResponse> {
+        let which = package.id.clone();
+        match self.door.mutate(id, by, SetPackage(Arc::new(package)).into(), bytes).await? {
+            (index, Reply::PackageSet { existed }) => {
+                self.door.seen(index).await;
+                let package = self.door.core.view().cell.package(&which).map(|it| (&**it).into());
+                let index = index.0;
+                Ok(Response::new(v1::SetPackageResponse { index, package, existed }))
+            }
+            (_, other) => Err(unexpected(&other)),
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl packages_server::Packages for Packages {
+    async fn list(&self, request: Request<v1::PackagesRequest>) -> Answer<v1::PackagesResponse> {
+        let (by, asked) = (self.door.anyone(&request).await?, request.into_inner());
+        if let Some(at) = asked.at {
+            return self.door.past(&by, at, Question::Packages(asked)).await;
+        }
+        let me = by.user.clone();
+        let core = self.door.core.clone();
+        self.door.read_much(&by, move |_| found(&core.view().cell, &me, &asked)).await
+    }
+
+    async fn upload(
+        &self,
+        request: Request<v1::UploadPackageRequest>,
+    ) -> Answer<v1::UploadPackageResponse> {
+        let by = self.door.caller(&request)?;
+        let id = named(&by.user, &request.get_ref().id)?;
+        let view = gate::newest(&self.door.core).await?;
+        let cell = &view.cell;
+        cell.may_set_package(&by.user, &id).map_err(|why| rejected(cell, &why))?;
+        let holder = Identity::User(by.user.to_string());
+        let upload = v1::UploadRight { user: id.owner.to_string(), bytes_max: UPLOAD_BYTES_MAX };
+        let right = self.right(v1::right::What::Upload(upload), &holder, UPLOAD_LASTS)?;
+        let others = cell.packages_named(&id.owner, &id.name).rev().take(BASES_MAX);
+        let bases =
+            others.map(|package| self.right_to_read(package, &holder)).collect::<Result<_, _>>()?;
+        Ok(Response::new(v1::UploadPackageResponse {
+            right: Some(right),
+            exists: cell.package(&id).map(|package| (&**package).into()),
+            id: id.to_string(),
+            stores: self.stores(),
+            bases,
+        }))
+    }
+
+    async fn set(&self, request: Request<v1::SetPackageRequest>) -> Answer<v1::SetPackageResponse> {
+        let by = self.door.caller(&request)?;
+        let asked = request.into_inner();
+        let bytes = asked.encoded_len();
+        let id = named(&by.user, &asked.package)?;
+        let readers = readers(&asked.readers, asked.everyone)?;
+        let package = match &asked.receipt {
+            Some(receipt) => package(id.clone(), &self.received(receipt, &id.owner)?, readers)?,
+            None => {
+                let view = gate::newest(&self.door.core).await?;
+                let Some(package) = view.cell.package(&id) else {
+                    return Err(rejected(&view.cell, &Rejection::NoSuchPackage { id }));
+                };
+                Package { readers, ..Package::clone(package) }
+            }
+        };
+        self.put(asked.id, by, package, bytes).await
+    }
+
+    async fn delete(
+        &self,
+        request: Request<v1::DeletePackageRequest>,
+    ) -> Answer<v1::DeletePackageResponse> {
+        let by = self.door.caller(&request)?;
+        let asked = request.into_inner();
+        let bytes = asked.encoded_len();
+        let id = named(&by.user, &asked.package)?;
+        let text = id.to_string();
+        self.door
+            .change(asked.id, by, DeletePackage(id), bytes, |index, reply| match reply {
+                Reply::Done => Some(v1::DeletePackageResponse { index, id: text }),
+                _ => None,
+            })
+            .await
+    }
+
+    async fn read(
+        &self,
+        request: Request<v1::ReadPackageRequest>,
+    ) -> Answer<v1::ReadPackageResponse> {
+        let (asked, peer) = split(request);
+        let identity = rpc::transport::peer_identity(&peer, &self.door.cell)?;
+        let view = gate::newest(&self.door.core).await?;
+        let cell = &view.cell;
+        let package = match &identity {
+            Identity::Borglet(_) => {
+                let machine = self.door.machine(&peer)?;
+                let id = asked.package.parse::<PackageId>();
+                let id = id.map_err(|error| Status::invalid_argument(error.to_string()))?;
+                used_on(cell, &machine, &id)?
+            }
+            _ => {
+                let by = self.door.caller(&peer)?;
+                readable(cell, &by.user, named(&by.user, &asked.package)?)?
+            }
+        };
+        Ok(Response::new(v1::ReadPackageResponse {
+            right: Some(self.right_to_read(package, &identity)?),
+            package: Some(package.into()),
+            stores: self.stores(),
+        }))
+    }
+
+    async fn announce(
+        &self,
+        request: Request<v1::AnnounceStoreRequest>,
+    ) -> Answer<v1::AnnounceStoreResponse> {
+        self.store(&request)?;
+        let address = request.into_inner().address;
+        rpc::transport::check_address(&address)
+            .map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        stores.retain(|_, heard| heard.elapsed() < STORE_KEPT);
+        if stores.len() >= STORES_MAX && !stores.contains_key(&address) {
+            return Err(Status::resource_exhausted(format!(
+                "there are {STORES_MAX} stores of packages already: stop one first"
+            )));
+        }
+        stores.insert(address, Instant::now());
+        Ok(Response::new(v1::AnnounceStoreResponse { again_seconds: ANNOUNCE_SECONDS }))
+    }
+
+    type ManifestsStream = Streamed<v1::ManifestsResponse>;
+
+    async fn manifests(
+        &self,
+        request: Request<v1::ManifestsRequest>,
+    ) -> Answer<Self::ManifestsStream> {
+        self.store(&request)?;
+        // What a replica that lags does not know yet would be removed.
+        let view = gate::newest(&self.door.core).await?;
+        let (sender, receiver) = mpsc::channel(STREAM_QUEUE);
+        tokio::spawn(async move {
+            let digests: Vec<Digest> = view.cell.packages().map(|it| it.digest).collect();
+            for some in digests.chunks(MANIFESTS_IN_MESSAGE) {
+                let manifests = some.iter().flat_map(|digest| *digest.as_bytes()).collect();
+                let response = v1::ManifestsResponse { manifests, complete: false };
+                if sender.send(Ok(response)).await.is_err() {
+                    return;
+                }
+            }
+            let last = v1::ManifestsResponse { manifests: Vec::new(), complete: true };
+            // A store that has gone needs no last message.
+            let _ = sender.send(Ok(last)).await;
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+}
+
+impl Packages {
+    /// Rejects callers that are no stores of packages.
+    fn store<T>(&self, request: &Request<T>) -> Result<(), Status> {
+        match rpc::transport::peer_identity(request, &self.door.cell)? {
+            Identity::Packages(_) => Ok(()),
+            other => {
+                let why = format!("{other} is not a store of packages");
+                Err(rpc::transport::refuse(request, Cause::WrongRole, why))
+            }
+        }
+    }
+}
+
+/// The versions that a user may use; administrators see all.
+fn found(
+    cell: &Cell,
+    me: &UserName,
+    asked: &v1::PackagesRequest,
+) -> Result<v1::PackagesResponse, Status> {
+    let invalid = |error: model::NameError| Status::invalid_argument(error.to_string());
+    let owner = (!asked.user.is_empty()).then(|| UserName::new(&asked.user));
+    let owner = owner.transpose().map_err(invalid)?;
+    let name = (!asked.name.is_empty()).then(|| model::PackageName::new(&asked.name));
+    let name = name.transpose().map_err(invalid)?;
+    let all = cell.is_administrator(me);
+    let wanted = |package: &&Arc<Package>| {
+        (all || package.admits(me))
+            && owner.as_ref().is_none_or(|owner| package.id.owner == *owner)
+            && name.as_ref().is_none_or(|name| package.id.name == *name)
+    };
+    let packages = cell.packages().filter(wanted).map(|package| (&**package).into()).collect();
+    Ok(v1::PackagesResponse { index: cell.index().0, packages })
+}
+
+impl Reads<'_> {
+    /// The same of a cell of the past.
+    pub(crate) fn packages(
+        &self,
+        asked: &v1::PackagesRequest,
+    ) -> Result<v1::PackagesResponse, Status> {
+        found(self.cell, self.me, asked)
+    }
+}
