@@ -88,6 +88,24 @@ impl Objects {
         self.read("read from", &pack_name(id), GetRange::Bounded(range)).await
     }
 
+    /// Ranges of a pack; `None` if the pack is gone. Neighbouring ones are read together.
+    pub(crate) async fn ranges(
+        &self,
+        id: PackId,
+        ranges: &[std::ops::Range<u64>],
+    ) -> Result<Option<Vec<Bytes>>> {
+        let name = pack_name(id);
+        let path = self.path(&name);
+        self.within("read from", &name, async {
+            match self.store.get_ranges(&path, ranges).await {
+                Ok(read) => Ok(Some(read)),
+                Err(object_store::Error::NotFound { .. }) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
+        .await
+    }
+
     /// Writes a pack durably, unless there is one of this name: then it has the same bytes.
     pub(crate) async fn create(&self, id: PackId, bytes: PutPayload) -> Result<()> {
         self.put(&pack_name(id), bytes).await.map(|_| ())

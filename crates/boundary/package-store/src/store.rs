@@ -1,6 +1,7 @@
 //! A handle on a store: what it has, and reading it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
@@ -134,6 +135,63 @@ impl PackageStore {
             }
         }
         Err(Error::NotFound { digest: *digest, location: self.0.objects.location() })
+    }
+
+    /// The bytes of several chunks, in their order; what is in one pack is read together. All of them are in memory at
+    /// once: the caller limits their lengths ([`Self::length`]).
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub async fn get_many(&self, digests: &[Digest]) -> Result<Vec<Bytes>> {
+        let mut by_pack: BTreeMap<PackId, Vec<(usize, Range<u64>)>> = BTreeMap::new();
+        {
+            let index = self.index();
+            for (number, digest) in digests.iter().enumerate() {
+                let copy = index
+                    .copies(digest)
+                    .map(|(pack, entry)| (pack.id, entry.range()))
+                    .min_by_key(|(id, _)| *id);
+                if let Some((pack, Some(range))) = copy {
+                    by_pack.entry(pack).or_default().push((number, range));
+                }
+            }
+        }
+        let mut found: Vec<Option<Bytes>> = vec![None; digests.len()];
+        for (pack, places) in by_pack {
+            let ranges: Vec<_> = places.iter().map(|(_, range)| range.clone()).collect();
+            // What cannot be read this way is read alone: from another pack, or with an error of its own.
+            let Ok(Some(read)) = self.0.objects.ranges(pack, &ranges).await else { continue };
+            for ((number, _), bytes) in places.into_iter().zip(read) {
+                let digest = digests.get(number);
+                if digest.is_some_and(|digest| *blake3::hash(&bytes).as_bytes() == digest.0)
+                    && let Some(found) = found.get_mut(number)
+                {
+                    *found = Some(bytes);
+                }
+            }
+        }
+        let mut all = Vec::with_capacity(digests.len());
+        for (digest, found) in digests.iter().zip(found) {
+            all.push(match found {
+                Some(bytes) => bytes,
+                None => self.get(digest).await?,
+            });
+        }
+        Ok(all)
+    }
+
+    /// Checks that the store answers.
+    ///
+    /// # Errors
+    /// [`Error::Object`] and [`Error::Slow`].
+    pub async fn check(&self) -> Result<()> {
+        self.doomed().await.map(drop)
+    }
+
+    /// Where the store is.
+    #[must_use]
+    pub fn location(&self) -> String {
+        self.0.objects.location()
     }
 
     /// The size of all known packs, in bytes.

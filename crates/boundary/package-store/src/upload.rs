@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use bytes::Bytes;
 use model::{Digest, Span, Time, UserName};
 
-use crate::pack::{Builder, MAX_CHUNK_BYTES};
+use crate::pack::{Builder, MAX_CHUNK_BYTES, PackId};
 use crate::{Error, PackageStore, Result};
 
 /// How often [`Upload::rely`] looks for chunks while packs change.
@@ -20,11 +20,12 @@ pub struct Upload {
     pack: Builder,
     /// What is in the pack.
     packed: HashSet<Digest>,
+    stored: u64,
 }
 
 impl Upload {
     pub(crate) fn new(store: PackageStore, user: UserName) -> Self {
-        Self { store, user, pack: Builder::default(), packed: HashSet::new() }
+        Self { store, user, pack: Builder::default(), packed: HashSet::new(), stored: 0 }
     }
 
     /// Who uploads.
@@ -40,12 +41,25 @@ impl Upload {
     /// [`Error::Length`], [`Error::WrongDigest`] and [`Error::Chunks`] before anything is stored;
     /// [`Error::Full`], [`Error::Object`] and [`Error::Slow`] if a pack cannot be written: its chunks are lost.
     pub async fn put(&mut self, digest: Digest, bytes: Bytes) -> Result<u64> {
+        if digest_of(&bytes) != digest {
+            return Err(Error::WrongDigest { digest });
+        }
+        self.append(digest, bytes).await
+    }
+
+    /// Takes a chunk like [`Self::put`], and returns its digest, too.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub async fn take(&mut self, bytes: Bytes) -> Result<(Digest, u64)> {
+        let digest = digest_of(&bytes);
+        Ok((digest, self.append(digest, bytes).await?))
+    }
+
+    async fn append(&mut self, digest: Digest, bytes: Bytes) -> Result<u64> {
         let length = bytes.len() as u64;
         if length == 0 || length > MAX_CHUNK_BYTES {
             return Err(Error::Length { digest, length });
-        }
-        if *blake3::hash(&bytes).as_bytes() != digest.0 {
-            return Err(Error::WrongDigest { digest });
         }
         if self.packed.contains(&digest) || self.has_recently(&digest) {
             return Ok(0);
@@ -66,11 +80,14 @@ impl Upload {
     pub async fn seal(&mut self) -> Result<()> {
         let pack = std::mem::take(&mut self.pack);
         self.packed.clear();
-        self.write(pack).await
+        let bytes = pack.data_bytes();
+        self.write(pack).await?;
+        self.stored += bytes;
+        Ok(())
     }
 
     /// Relies on chunks that are in the store: they stay there for at least half of the grace. Those in old packs
-    /// are held for the user by entries without bytes. Tells for each whether it is there; what is not
+    /// and those of other users are held for the user by entries without bytes. Tells for each whether it is there; what is not
     /// has to be sent.
     ///
     /// The caller checks that the user may have these chunks ([`PackageStore::has_of`], or a package that it may
@@ -79,35 +96,55 @@ impl Upload {
     /// # Errors
     /// As [`Self::put`].
     pub async fn rely(&mut self, digests: &[Digest]) -> Result<Vec<bool>> {
+        let there = self.are_there(digests, &HashSet::new());
+        if there.iter().all(|there| *there) && self.unprotected(digests).is_empty() {
+            return Ok(there);
+        }
+        self.confirm(digests).await
+    }
+
+    /// Relies on chunks like [`Self::rely`], and looks at the store again, whose packs other processes may have collected
+    /// since: at the end of an upload, for all that it needs.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub async fn confirm(&mut self, digests: &[Digest]) -> Result<Vec<bool>> {
         for _ in 0..RELY_ATTEMPTS {
             self.hold(self.unprotected(digests)).await?;
             // First the collection that is under way, then the packs: if it has ended meanwhile, they are gone.
             let doomed = self.store.doomed().await?;
             self.store.refresh().await?;
             // The listing may have found chunks that were not known before.
-            let unprotected = self.unprotected(digests);
-            if unprotected.is_empty() {
-                let index = self.store.index();
-                let is_there = |digest: &Digest| {
-                    let stays = index.copies(digest).any(|(pack, _)| !doomed.contains(&pack.id));
-                    stays || self.packed.contains(digest)
-                };
-                return Ok(digests.iter().map(is_there).collect());
+            if self.unprotected(digests).is_empty() {
+                return Ok(self.are_there(digests, &doomed));
             }
         }
         // Packs come and go: whatever is sent again is there.
         Ok(vec![false; digests.len()])
     }
 
-    /// Those of these chunks that are in old packs alone, with their lengths.
+    /// For each chunk whether it is in this upload's pack, or in one that will not be deleted.
+    fn are_there(&self, digests: &[Digest], doomed: &HashSet<PackId>) -> Vec<bool> {
+        let index = self.store.index();
+        let is_there = |digest: &Digest| {
+            let stays = index.copies(digest).any(|(pack, _)| !doomed.contains(&pack.id));
+            stays || self.packed.contains(digest)
+        };
+        digests.iter().map(is_there).collect()
+    }
+
+    /// Those of these chunks that are in old packs alone, or that the user does not possess, with their lengths.
     fn unprotected(&self, digests: &[Digest]) -> BTreeMap<Digest, u32> {
         let (index, recent) = (self.store.index(), self.recent());
-        let is_old = |digest: &&Digest| {
+        let unprotected = |digest: &&Digest| {
             let recently = index.of(digest).any(|(pack, _)| !pack.is_before(recent));
-            !recently && !self.packed.contains(*digest)
+            let possessed = index.of(digest).any(|(pack, _)| pack.footer.user == self.user);
+            !(recently && possessed || self.packed.contains(*digest))
         };
-        let old = digests.iter().filter(is_old);
-        old.filter_map(|digest| Some((*digest, index.copies(digest).next()?.1.length()))).collect()
+        let chunks = digests.iter().filter(unprotected);
+        chunks
+            .filter_map(|digest| Some((*digest, index.copies(digest).next()?.1.length())))
+            .collect()
     }
 
     /// Writes entries without bytes.
@@ -121,6 +158,18 @@ impl Upload {
             holds.hold(digest, length);
         }
         self.write(holds).await
+    }
+
+    /// The bytes of the chunks that were taken and are not durable yet.
+    #[must_use]
+    pub fn pending(&self) -> u64 {
+        self.pack.data_bytes()
+    }
+
+    /// The bytes of the chunks that this upload has made durable.
+    #[must_use]
+    pub fn stored(&self) -> u64 {
+        self.stored
     }
 
     /// Whether a pack of this user that will not be collected soon has the bytes.
@@ -157,6 +206,10 @@ impl Upload {
         self.store.insert(id, footer, size);
         Ok(())
     }
+}
+
+fn digest_of(bytes: &[u8]) -> Digest {
+    Digest(*blake3::hash(bytes).as_bytes())
 }
 
 /// The moment so long before another, or the start of 1970.

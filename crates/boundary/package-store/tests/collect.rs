@@ -172,6 +172,7 @@ async fn an_upload_does_not_rely_on_what_is_about_to_be_deleted() {
     }
     relying.seal().await.unwrap();
     assert_eq!(relying.rely(&digests).await.unwrap(), [true; 20]);
+    assert_eq!(relying.confirm(&digests).await.unwrap(), [true; 20]);
 }
 
 #[tokio::test]

@@ -18,6 +18,11 @@ async fn a_restarted_process_knows_the_chunks_and_who_uploaded_them() {
     let store = dir.open().await;
     upload(&store, "ana", 0..100).await;
     upload(&store, "ben", 50..150).await;
+    let numbers = [149, 3, 4, 60, 3, 0];
+    let read = store.get_many(&numbers.map(named)).await.unwrap();
+    assert_eq!(read, numbers.map(|number| chunk(number, 1_000)));
+    let missing = store.get_many(&[named(3), named(150)]).await;
+    assert!(matches!(missing, Err(Error::NotFound { .. })), "{missing:?}");
     for store in [store, dir.open().await] {
         for (of, number, possessed) in [
             ("ana", 0, true),
@@ -120,6 +125,8 @@ async fn wrong_bytes_are_an_error_that_names_the_pack_unless_another_pack_has_th
     bytes[8 + 3_500] ^= 1;
     fs::write(&pack, bytes).unwrap();
     assert!(has(&store, 2).await && has(&store, 4).await);
+    let many = store.get_many(&[named(2), named(3)]).await.unwrap_err();
+    assert!(matches!(many, Error::WrongBytes { .. }), "{many}");
     let error = store.get(&named(3)).await.unwrap_err();
     let Error::WrongBytes { pack: named_pack, digest, .. } = &error else { panic!("{error}") };
     assert_eq!(*digest, named(3));
