@@ -15,6 +15,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use client::{Connection, Target};
 use command::{Code, Done, Failure};
 use masterd::{Dismissed, MasterArgs, ReplicaArgs};
+use packagesd::PackagesArgs;
 use schedulerd::SchedulerArgs;
 use spec::JobSpec;
 
@@ -58,6 +59,8 @@ enum Command {
     Scheduler(SchedulerArgs),
     /// Run a Borglet, the agent on a machine.
     Borglet(BorgletArgs),
+    /// Run a store of packages, from which machines fetch what tasks use.
+    Packages(PackagesArgs),
     /// Print a completion script for a shell.
     Completion {
         /// The shell.
@@ -152,6 +155,7 @@ fn execute(bourg: Bourg) -> Result<ExitCode, Failure> {
         Command::Master(command) => master(cell, *command)?,
         Command::Scheduler(args) => schedulerd::start(args)?,
         Command::Borglet(args) => borgletd::start(args)?,
+        Command::Packages(args) => packagesd::start(args)?,
         Command::Completion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Bourg::command(), "bourg", &mut script);

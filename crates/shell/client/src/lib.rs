@@ -14,6 +14,7 @@ mod directory;
 mod error;
 pub mod known;
 mod masters;
+pub mod packages;
 
 pub use connection::{Connection, MasterClient, Target};
 pub use directory::{CELL_FILE, CellFile, USER_STEM, write, write_file};

@@ -103,7 +103,7 @@ impl DevCell {
         let directory = directory.map_or_else(temporary_directory, Ok)?;
         let of = |part: &str| directory.join(part);
         let borglets = machines.iter().map(|machine| machine.borglet.as_str());
-        for part in ["", "scheduler", "client", "run"].into_iter().chain(borglets) {
+        for part in ["", "scheduler", "packages", "client", "run"].into_iter().chain(borglets) {
             std::fs::DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
@@ -133,6 +133,13 @@ impl DevCell {
         master_flags.extend(flags(&more));
         // A replica whose directory was deleted is replaced by a new one.
         master_flags.push("--existing".to_owned());
+        let store = kept.listen_somewhere("packages")?;
+        let packages = of("packages");
+        let mut packages_flags: Vec<String> = flags(&[
+            ("dir", text(packages.join("store"))),
+            ("credentials", text(packages)),
+            ("address", store.local_addr()?.to_string()),
+        ]);
         let mut scheduler_flags: Vec<String> = flags(&[("credentials", text(of("scheduler")))]);
         let run = of("run");
         let mut processes = Vec::new();
@@ -155,7 +162,9 @@ impl DevCell {
             }
             let process = Process::new("master", &name, arguments, Some(listener), &log, &run);
             processes.push(process.alone(alone));
-            scheduler_flags.extend(["--master".to_owned(), address.clone()]);
+            for flags in [&mut scheduler_flags, &mut packages_flags] {
+                flags.extend(["--master".to_owned(), address.clone()]);
+            }
             present.push((id, address));
         }
         let mut to_begin = Vec::new();
@@ -179,6 +188,8 @@ impl DevCell {
             processes.push(borglet.inheriting("--ports-lock-fd", machine.ports_lock()?));
         }
         processes.push(Process::new("scheduler", "scheduler", scheduler_flags, None, &log, &run));
+        let store = Process::new("packages", "packages", packages_flags, Some(store), &log, &run);
+        processes.push(store);
         let processes = Processes(processes);
         let client = of("client");
         let known = Registration::new(name.as_str(), &client);

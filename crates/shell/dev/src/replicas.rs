@@ -165,6 +165,7 @@ pub(super) fn certify(
     }
     issue(Identity::Scheduler("main".to_owned()))?
         .write(directory.join("scheduler"), "scheduler")?;
+    issue(Identity::Packages("main".to_owned()))?.write(directory.join("packages"), "packages")?;
     for replica in masters {
         let others = masters.iter().filter(|other| other.id != replica.id);
         let others = others.map(|other| (other.id, other.address.clone()));

@@ -1,91 +1,59 @@
-//! Where masters will hear of this store. They have no method for that yet: [`announce`] is the place for the call.
+//! Tells the masters where this store is: they name it to whoever uploads or reads a package.
 
 use std::convert::Infallible;
 use std::time::Duration;
 
-use package_store::{PackageStore, Totals};
+use api::v1;
 use process::renewal::Masters;
+use rpc::service::packages_client::PackagesClient;
 use rpc::{Expect, Role, Rotating};
 use tokio::time::{sleep, timeout};
 use tonic::Status;
 use tonic::transport::Channel;
 
-/// How often the masters hear of this store.
-const INTERVAL: Duration = Duration::from_secs(30);
+/// How often the masters hear of this store, unless they say otherwise.
+const INTERVAL: Duration = Duration::from_secs(5);
 
 /// The timeout of a call to one master.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What masters hear.
-#[derive(Clone, Debug)]
-pub struct Announced {
-    store: PackageStore,
-    address: String,
+/// Tells a master where a store is, as host:port. Returns when it is to be told again.
+async fn announce(master: Channel, address: &str) -> Result<Duration, Status> {
+    let request = v1::AnnounceStoreRequest { address: address.to_owned() };
+    let response = PackagesClient::new(master).announce(request).await?.into_inner();
+    Ok(Duration::from_secs(response.again_seconds.max(1).into()).min(INTERVAL))
 }
 
-impl Announced {
-    /// A store that is reached at an address, as host:port.
-    #[must_use]
-    pub fn new(store: PackageStore, address: String) -> Self {
-        Self { store, address }
-    }
-
-    /// Where the store is reached, as host:port.
-    #[must_use]
-    pub fn address(&self) -> &str {
-        &self.address
-    }
-
-    /// Where the bytes are. Stores with the same location have the same packages.
-    #[must_use]
-    pub fn location(&self) -> String {
-        self.store.location()
-    }
-
-    /// How much is there.
-    #[must_use]
-    pub fn totals(&self) -> Totals {
-        self.store.totals()
-    }
-}
-
-/// Tells a master about a store.
-///
-/// # Errors
-/// Why the master did not take it.
-#[expect(clippy::unused_async, reason = "the call to the master belongs here")]
-pub async fn announce(_master: Channel, announced: &Announced) -> Result<(), Status> {
-    tracing::debug!("the store {} is at {}", announced.location(), announced.address());
-    Ok(())
-}
-
-/// Tells the masters forever: whichever answers first passes it on.
-pub(crate) async fn run(
-    announced: Announced,
-    masters: Masters,
-    credentials: Rotating,
-) -> Infallible {
+/// Tells all masters forever.
+pub(crate) async fn run(address: String, masters: Masters, credentials: Rotating) -> Infallible {
+    let mut failing = false;
     loop {
+        let (mut again, mut failed) = (INTERVAL, None);
         for master in masters.all() {
             let expect = Expect::Role(Role::Master);
-            let channel = match rpc::transport::connect(&master, &credentials, &expect) {
-                Ok(channel) => channel,
-                Err(error) => {
-                    tracing::warn!("cannot announce this store: {error}");
-                    continue;
-                }
+            let channel = rpc::transport::connect(&master, &credentials, &expect);
+            let told = match channel {
+                Ok(channel) => match timeout(TIMEOUT, announce(channel, &address)).await {
+                    Ok(Ok(next)) => {
+                        again = again.min(next);
+                        continue;
+                    }
+                    Ok(Err(status)) => rpc::transport::explain(&status),
+                    Err(_elapsed) => "it does not answer".to_owned(),
+                },
+                Err(error) => error.to_string(),
             };
-            match timeout(TIMEOUT, announce(channel, &announced)).await {
-                Ok(Ok(())) => break,
-                Ok(Err(status)) => {
-                    let why = rpc::transport::explain(&status);
-                    tracing::info!("cannot announce this store to {master}: {why}");
-                }
-                Err(_elapsed) => {
-                    tracing::info!("cannot announce this store to {master}: it does not answer");
-                }
-            }
+            failed = Some((master, told));
         }
-        sleep(INTERVAL).await;
+        match failed {
+            // Said once: the masters are told again every few seconds.
+            Some((master, why)) if !failing => {
+                tracing::warn!("cannot announce this store to {master}: {why}");
+                failing = true;
+            }
+            Some(_) => {}
+            None => failing = false,
+        }
+        sleep(again).await;
     }
 }

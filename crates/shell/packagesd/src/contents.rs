@@ -28,7 +28,7 @@ pub(crate) enum Reference {
 /// Reads a manifest.
 pub(crate) fn manifest(bytes: &[u8]) -> Result<Contents, String> {
     let references = tree(bytes.strip_prefix(b"manifest\n").ok_or("it begins differently")?)?;
-    let (entries, kind) = (references.len() as u64, v1::PackageKind::PackageFiles);
+    let (entries, kind) = (references.len() as u64, v1::PackageKind::Files);
     Ok(Contents { references, bytes_unpacked: 0, entries, kind, architectures: Vec::new() })
 }
 

@@ -10,9 +10,8 @@
 //! and which packages are needed (masters say that).
 //!
 //! - [`service`]: the service, with its slots and shares
-//! - [`announce`]: where masters will hear of this store
 
-pub mod announce;
+mod announce;
 mod arguments;
 mod closures;
 mod collecting;
@@ -79,7 +78,6 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         let totals = store.totals();
         let (packs, chunks) = (totals.packs, totals.chunks);
         tracing::info!("{location} has {chunks} chunks in {packs} packs of {} bytes", totals.bytes);
-        let announced = announce::Announced::new(store.clone(), address.clone());
         let refusals = Refusals::default();
         let service = Service::new(store, &credentials)?;
         let routes = service.routes(&refusals).prepare();
@@ -94,7 +92,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         tokio::select! {
             served = serving => Ok(served?),
             never = renewed.run() => match never {},
-            never = announce::run(announced, masters, credentials.clone()) => match never {},
+            never = announce::run(address.clone(), masters, credentials.clone()) => match never {},
         }
     })
 }

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 /// The BLAKE3 digest of some bytes, by which package stores and machines know them: 32 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Digest([u8; Self::BYTES]);
+pub struct Digest(pub [u8; Self::BYTES]);
 
 /// The text is not a digest.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
