@@ -114,7 +114,7 @@ impl PackageStore {
             };
             for (pack, range) in copies {
                 match self.0.objects.range(pack, range).await {
-                    Ok(Some(bytes)) if *blake3::hash(&bytes).as_bytes() == digest.0 => {
+                    Ok(Some(bytes)) if blake3::hash(&bytes).as_bytes() == digest.as_bytes() => {
                         if self.index().has_spoiled() {
                             self.index_mut().found(pack, *digest, false);
                         }
@@ -163,7 +163,7 @@ impl PackageStore {
             let Ok(Some(read)) = self.0.objects.ranges(pack, &ranges).await else { continue };
             for ((number, _), bytes) in places.into_iter().zip(read) {
                 let digest = digests.get(number);
-                if digest.is_some_and(|digest| *blake3::hash(&bytes).as_bytes() == digest.0)
+                if digest.is_some_and(|digest| blake3::hash(&bytes).as_bytes() == digest.as_bytes())
                     && let Some(found) = found.get_mut(number)
                 {
                     *found = Some(bytes);

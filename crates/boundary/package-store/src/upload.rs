@@ -209,7 +209,7 @@ impl Upload {
 }
 
 fn digest_of(bytes: &[u8]) -> Digest {
-    Digest(*blake3::hash(bytes).as_bytes())
+    Digest::from_bytes(*blake3::hash(bytes).as_bytes())
 }
 
 /// The moment so long before another, or the start of 1970.

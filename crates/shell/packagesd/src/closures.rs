@@ -143,7 +143,7 @@ mod tests {
     fn digest(number: u64) -> Digest {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&number.to_be_bytes());
-        Digest(bytes)
+        Digest::from_bytes(bytes)
     }
 
     fn closure(length: u64) -> Arc<Closure> {

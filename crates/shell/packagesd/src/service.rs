@@ -187,6 +187,6 @@ impl Served for Service {
         request: Request<Streaming<v1::CollectRequest>>,
     ) -> Result<Response<v1::CollectResponse>, Status> {
         self.master(&request)?;
-        collecting::collect(&self.0, request.into_inner()).await.map(Response::new)
+        collecting::collect(self, request.into_inner()).await.map(Response::new)
     }
 }

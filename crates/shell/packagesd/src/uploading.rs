@@ -245,7 +245,7 @@ impl<'a> Receiving<'a> {
         let settings = parts.store.settings();
         let kept = settings.grace.0 / 2;
         let receipt = v1::Receipt {
-            manifest: manifest.0.to_vec(),
+            manifest: manifest.as_bytes().to_vec(),
             user: self.upload.user().to_string(),
             bytes_stored: walked.bytes_stored,
             bytes_unpacked: contents.bytes_unpacked,

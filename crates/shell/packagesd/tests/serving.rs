@@ -29,7 +29,7 @@ async fn a_package_is_uploaded_and_read() {
     let receipt = verifier.verify::<v1::Receipt>(&receipt, SystemTime::now()).unwrap();
     assert_eq!(receipt.signer.to_string(), "packages/p1");
     let receipt = receipt.message;
-    assert_eq!(receipt.manifest, package.manifest.0);
+    assert_eq!(receipt.manifest, package.manifest.as_bytes());
     assert_eq!((&*receipt.user, receipt.bytes_stored), ("ana", package.size()));
     assert!(receipt.until > micros(SystemTime::now() + 11 * HOUR));
 
@@ -225,7 +225,7 @@ async fn an_upload_stays_within_its_right() {
         assert_eq!(code(&pushed), expected, "{what}: {pushed:?}");
     }
     let data = |chunks: Vec<Vec<u8>>, more| What::Data(v1::UploadData { chunks, more });
-    let manifest = package.manifest.0.to_vec();
+    let manifest = package.manifest.as_bytes().to_vec();
     for (what, request, expected) in [
         ("begin twice", cell.begin("ben"), Code::InvalidArgument),
         ("an empty chunk", data(vec![Vec::new()], false), Code::InvalidArgument),
@@ -319,7 +319,7 @@ async fn a_master_collects_what_no_package_needs() {
     for package in [&kept, &gone] {
         push(&mut ana, cell.begin("ana"), package).await.unwrap();
     }
-    let manifests = kept.manifest.0.to_vec();
+    let manifests = kept.manifest.as_bytes().to_vec();
     let all = |plan_only| {
         let complete = v1::CollectRequest { complete: true, ..Default::default() };
         vec![

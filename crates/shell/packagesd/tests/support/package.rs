@@ -16,7 +16,7 @@ impl Package {
     pub fn new(chunks: impl IntoIterator<Item = Vec<u8>>) -> Self {
         let mut pieces = BTreeMap::new();
         let mut add = |bytes: Vec<u8>| {
-            let digest = Digest(*blake3::hash(&bytes).as_bytes());
+            let digest = Digest::from_bytes(*blake3::hash(&bytes).as_bytes());
             pieces.insert(digest, bytes);
             digest
         };
