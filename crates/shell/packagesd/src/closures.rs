@@ -8,7 +8,7 @@ use package_store::PackageStore;
 use rpc::transport::{Turn, Turns};
 use tonic::Status;
 
-use crate::walk::{MAX_DIGESTS, walk};
+use crate::walk::{MAX_DIGESTS, Reached, walk};
 
 /// The digests of all kept closures together: 128 MiB.
 const KEPT_DIGESTS: usize = 1 << 22;
@@ -78,12 +78,12 @@ impl Closures {
         if let Some(closure) = self.kept().of(&manifest) {
             return Ok(closure);
         }
-        let mut seen = HashSet::new();
+        let mut reached = Reached::default();
         if store.length(&manifest).is_none() {
             store.refresh().await.map_err(|error| crate::failure::of_store(&error))?;
         }
-        walk(store, manifest, |_| true, &mut seen, MAX_DIGESTS).await?;
-        let closure = Arc::new(Closure::new(seen));
+        walk(store, manifest, |_| true, &mut reached, MAX_DIGESTS).await?;
+        let closure = Arc::new(Closure::new(reached.into_all()));
         self.kept().keep(manifest, &closure, account, KEPT_DIGESTS);
         Ok(closure)
     }

@@ -11,7 +11,7 @@ use tonic::{Code, Status, Streaming};
 use crate::failure::of_store;
 use crate::rights;
 use crate::service::{Counts, Parts, Service};
-use crate::walk::walk;
+use crate::walk::{Reached, walk};
 
 /// The manifests in one message, at most.
 const MESSAGE_MAX: usize = 32_768;
@@ -101,8 +101,8 @@ impl Service {
 
 /// Everything that is reachable. A package that this store does not have is skipped; of one that it cannot
 /// read, it is not known what to keep.
-async fn live(parts: &Parts, manifests: &HashSet<Digest>) -> Result<HashSet<Digest>, Status> {
-    let (store, mut live) = (&parts.store, HashSet::new());
+async fn live(parts: &Parts, manifests: &HashSet<Digest>) -> Result<Reached, Status> {
+    let (store, mut live) = (&parts.store, Reached::default());
     let max = usize::try_from(store.settings().chunks_max).unwrap_or(usize::MAX);
     for manifest in manifests {
         if store.length(manifest).is_none() {

@@ -14,7 +14,8 @@ use axum::routing::get;
 use process::health::{self, Check};
 use process::metrics::{Process, counters, gauge, gauges};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::registry::Registry;
 use rpc::Identity;
 use rpc::transport::{Cause, Limiter, Refusals};
@@ -100,10 +101,47 @@ impl Collector for Store {
                 &counts.bytes_collected,
             ),
         ] {
-            counters(encoder, name, help, [([], counter.load(Ordering::Relaxed))])?;
+            let counter = ConstCounter::new(counter.load(Ordering::Relaxed));
+            let kind = counter.metric_type();
+            counter.encode(encoder.encode_descriptor(name, help, None, kind)?)?;
         }
         let causes = Cause::ALL.map(|cause| ([("cause", cause.as_str())], self.1.total(cause)));
         let help = "Rejected connections and requests, by cause.";
         counters(encoder, "bourg_packages_requests_refused", help, causes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use package_store::{Location, PackageStore, Settings};
+    use rpc::{Authority, Rotating, Validity};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn metrics_count_what_the_store_has_and_does() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let authority = Authority::create(dir.path(), "cc").expect("an authority");
+        let valid = Validity::lasting(Duration::from_secs(3_600));
+        let credentials = authority.issue(&Identity::Packages("p1".to_owned()), valid);
+        let credentials = Rotating::new(credentials.expect("credentials")).expect("TLS");
+        let location = Location::Directory(dir.path().join("store"));
+        let store = PackageStore::open(&location, Settings::default()).await.expect("a store");
+        let service = Service::new(store, &credentials).expect("a service");
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Store(service.clone(), Refusals::default())));
+        let _slot = crate::service::slot(&service.0.uploads, "uploads", "user/ana".to_owned());
+        let text = process::metrics::text(&registry);
+        for line in [
+            "bourg_packages_bytes 0",
+            "bourg_packages_in_progress{kind=\"upload\"} 1",
+            "bourg_packages_rejected_total{kind=\"read\"} 0",
+            "bourg_packages_uploads_total 0",
+            "bourg_packages_received_bytes_total 0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
     }
 }

@@ -20,7 +20,7 @@ use crate::failure::of_store;
 use crate::rights::{self, account};
 use crate::service::{Counts, Parts};
 use crate::spent::Spending;
-use crate::walk::{MAX_DIGESTS, walk};
+use crate::walk::{MAX_DIGESTS, Reached, walk};
 
 /// The packages whose chunks need not be sent again, at most.
 const BASES_MAX: usize = 8;
@@ -230,10 +230,10 @@ impl<'a> Receiving<'a> {
         self.seal().await?;
         let parts = self.parts;
         let turn = parts.closures.turn(&self.account).await;
-        let mut seen = HashSet::new();
+        let mut reached = Reached::default();
         let there = |digest: &Digest| self.is_mine(digest);
-        let walked = walk(&parts.store, manifest, there, &mut seen, MAX_DIGESTS).await?;
-        let all: Vec<Digest> = seen.into_iter().collect();
+        let walked = walk(&parts.store, manifest, there, &mut reached, MAX_DIGESTS).await?;
+        let all: Vec<Digest> = reached.into_all().into_iter().collect();
         let there = self.upload.confirm(&all).await.map_err(|error| of_store(&error))?;
         if let Some((digest, _)) = all.iter().zip(there).find(|(_, there)| !there) {
             return Err(Status::failed_precondition(format!(

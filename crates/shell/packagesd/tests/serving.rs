@@ -357,3 +357,36 @@ async fn a_master_collects_what_no_package_needs() {
     let (_, sent) = push(&mut ana, cell.begin("ana"), &gone).await.unwrap();
     assert_eq!(sent, 22);
 }
+
+#[tokio::test]
+async fn bytes_that_are_a_chunk_too_are_still_a_tree() {
+    let cell = Cell::new();
+    let server = Server::start(&cell);
+    let mut ana = server.client(cell.credentials("user/ana"));
+    let inner = package(0..10, 10_000);
+    // Its chunks are the manifest and the tree of the other package, in both orders of their digests.
+    let outer: Vec<_> = (100..108)
+        .map(|n| Package::new(inner.structure().into_iter().chain([chunk(n, 5)])))
+        .collect();
+    for package in outer.iter().chain([&inner]) {
+        push(&mut ana, cell.begin("ana"), package).await.unwrap();
+    }
+    cell.later(25 * HOUR);
+    let digests = outer.iter().chain([&inner]).map(|package| *package.manifest.as_bytes());
+    let manifests = digests.flatten().collect();
+    let all = v1::CollectRequest { manifests, plan_only: false, complete: true };
+    collect(&server, &cell, "master", vec![all]).await.unwrap();
+    let right = cell.right("user/ana", may_read(inner.manifest));
+    let read = fetch(&mut ana, right, &inner.digests()).await.unwrap();
+    assert_eq!(read.len(), 12);
+    // A package that has a tree as a chunk first is complete only with what the tree refers to.
+    let absent = package(50..60, 1_000);
+    let tree = absent.structure().pop().unwrap();
+    let (tree, length) = (*blake3::hash(&tree).as_bytes(), tree.len());
+    let tree = model::Digest(tree);
+    let manifest = format!("manifest\nchunk {tree} {length}\ntree {tree}\n").into_bytes();
+    let mut upload = Uploading::begin(&mut ana, cell.begin("ana")).await.unwrap();
+    upload.data([&manifest[..], absent.bytes(&tree)]).await;
+    let refused = upload.commit(model::Digest(*blake3::hash(&manifest).as_bytes())).await;
+    assert_eq!(code(&refused), Code::FailedPrecondition, "{refused:?}");
+}

@@ -30,6 +30,14 @@ impl Package {
         Self { manifest, pieces }
     }
 
+    /// The bytes of its manifest and its tree.
+    pub fn structure(&self) -> Vec<Vec<u8>> {
+        let manifest = self.bytes(&self.manifest).to_vec();
+        let tree = String::from_utf8(manifest.clone()).expect("text");
+        let tree = tree.split_whitespace().last().expect("a tree").parse().expect("a digest");
+        vec![manifest, self.bytes(&tree).to_vec()]
+    }
+
     pub fn digests(&self) -> Vec<Digest> {
         self.pieces.keys().copied().collect()
     }
