@@ -13,7 +13,7 @@ use crate::index::{Index, Pack};
 use crate::objects::Objects;
 use crate::pack::{Footer, PackId};
 use crate::refresh::{self, read};
-use crate::{Error, Location, Result, Settings, Upload};
+use crate::{Error, Location, Result, Settings};
 
 /// A store of packages, as this process sees it. Clones share the index.
 #[derive(Clone, Debug)]
@@ -71,12 +71,6 @@ impl PackageStore {
         refresh::refresh(&self.0.objects, &self.0.index, packs_max, chunks_max).await?;
         *listed = Some(began);
         Ok(())
-    }
-
-    /// An upload of a user.
-    #[must_use]
-    pub fn upload(&self, user: UserName) -> Upload {
-        Upload::new(self.clone(), user)
     }
 
     /// Whether this user has uploaded the chunk, or holds it, and its bytes are there. Looks only at the packs

@@ -23,8 +23,16 @@ pub struct Upload {
     stored: u64,
 }
 
+impl PackageStore {
+    /// An upload of a user.
+    #[must_use]
+    pub fn upload(&self, user: UserName) -> Upload {
+        Upload::new(self.clone(), user)
+    }
+}
+
 impl Upload {
-    pub(crate) fn new(store: PackageStore, user: UserName) -> Self {
+    fn new(store: PackageStore, user: UserName) -> Self {
         Self { store, user, pack: Builder::default(), packed: HashSet::new(), stored: 0 }
     }
 

@@ -9,8 +9,8 @@ use tokio::time::timeout;
 use tonic::{Code, Status, Streaming};
 
 use crate::failure::of_store;
+use crate::parts::{Counts, Parts};
 use crate::rights;
-use crate::service::{Counts, Parts, Service};
 use crate::walk::{Reached, walk};
 
 /// The manifests in one message, at most.
@@ -54,7 +54,7 @@ impl Manifests {
 
 /// Collects as a master says.
 pub(crate) async fn collect(
-    service: &Service,
+    parts: &Parts,
     mut requests: Streaming<v1::CollectRequest>,
 ) -> Result<v1::CollectResponse, Status> {
     let (mut manifests, mut plan_only) = (Manifests::default(), false);
@@ -65,38 +65,31 @@ pub(crate) async fn collect(
         plan_only |= next.plan_only;
         manifests.add(&next.manifests, next.complete)?;
     }
-    service.collect_all_but(&manifests.all()?, plan_only).await
+    collect_all_but(parts, &manifests.all()?, plan_only).await
 }
 
-impl Service {
-    /// Removes what is not reachable from these manifests, unless it is young or an upload needs it.
-    ///
-    /// # Errors
-    /// `ABORTED` if a collection is under way, `FAILED_PRECONDITION` if one of the packages cannot be read: what
-    /// it needs is not known then. Those of the store.
-    pub async fn collect_all_but(
-        &self,
-        manifests: &HashSet<Digest>,
-        plan_only: bool,
-    ) -> Result<v1::CollectResponse, Status> {
-        let parts = &self.0;
-        let Ok(_only) = parts.collecting.try_acquire() else {
-            let why = "this store is being collected: wait for that collection to end";
-            return Err(Status::aborted(why));
-        };
-        let store = &parts.store;
-        store.refresh().await.map_err(|error| of_store(&error))?;
-        let live = live(parts, manifests).await?;
-        let plan = store.collect(|digest| live.contains(digest), Duration::ZERO, plan_only).await;
-        let plan = plan.map_err(|error| of_store(&error))?;
-        let (removed, rewritten) = (plan.removed.len() as u64, plan.rewritten.len() as u64);
-        if !plan_only && removed + rewritten > 0 {
-            Counts::add(&parts.counts.bytes_collected, plan.bytes);
-            let bytes = plan.bytes;
-            tracing::info!("freed {bytes} bytes: {removed} packs removed, {rewritten} rewritten");
-        }
-        Ok(v1::CollectResponse { removed, rewritten, bytes: plan.bytes })
+/// Removes what is not reachable from these manifests, unless it is young or an upload needs it.
+pub(crate) async fn collect_all_but(
+    parts: &Parts,
+    manifests: &HashSet<Digest>,
+    plan_only: bool,
+) -> Result<v1::CollectResponse, Status> {
+    let Ok(_only) = parts.collecting.try_acquire() else {
+        let why = "this store is being collected: wait for that collection to end";
+        return Err(Status::aborted(why));
+    };
+    let store = &parts.store;
+    store.refresh().await.map_err(|error| of_store(&error))?;
+    let live = live(parts, manifests).await?;
+    let plan = store.collect(|digest| live.contains(digest), Duration::ZERO, plan_only).await;
+    let plan = plan.map_err(|error| of_store(&error))?;
+    let (removed, rewritten) = (plan.removed.len() as u64, plan.rewritten.len() as u64);
+    if !plan_only && removed + rewritten > 0 {
+        Counts::add(&parts.counts.bytes_collected, plan.bytes);
+        let bytes = plan.bytes;
+        tracing::info!("freed {bytes} bytes: {removed} packs removed, {rewritten} rewritten");
     }
+    Ok(v1::CollectResponse { removed, rewritten, bytes: plan.bytes })
 }
 
 /// Everything that is reachable. A package that this store does not have is skipped; of one that it cannot

@@ -22,6 +22,7 @@ mod failure;
 mod fetching;
 pub mod manifests;
 mod pages;
+mod parts;
 mod rights;
 pub mod service;
 mod spent;

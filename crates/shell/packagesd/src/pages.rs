@@ -20,21 +20,21 @@ use prometheus_client::registry::Registry;
 use rpc::Identity;
 use rpc::transport::{Cause, Limiter, Refusals};
 
-use crate::service::Service;
+use crate::parts::Parts;
 
 #[derive(Clone)]
 struct Watched {
-    service: Service,
+    parts: Arc<Parts>,
     registry: Arc<Registry>,
 }
 
 /// The endpoints, for peers of the cell.
-pub(crate) fn pages(service: &Service, refusals: &Refusals) -> Router {
+pub(crate) fn pages(parts: &Arc<Parts>, refusals: &Refusals) -> Router {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Process::this()));
-    registry.register_collector(Box::new(Store(service.clone(), refusals.clone())));
-    let watched = Watched { service: service.clone(), registry: Arc::new(registry) };
-    let cell = Arc::<str>::from(service.0.cell.as_str());
+    registry.register_collector(Box::new(Store(Arc::clone(parts), refusals.clone())));
+    let watched = Watched { parts: Arc::clone(parts), registry: Arc::new(registry) };
+    let cell = Arc::<str>::from(parts.cell.as_str());
     Router::new()
         .route("/livez", get(async |uri: Uri| health::answer(&uri, &[])))
         .route("/readyz", get(is_ready))
@@ -59,18 +59,18 @@ async fn lookers(State(cell): State<Arc<str>>, request: Request, next: Next) -> 
 }
 
 async fn is_ready(State(watched): State<Watched>, uri: Uri) -> Response {
-    let store = watched.service.0.store.check().await;
+    let store = watched.parts.store.check().await;
     health::answer(&uri, &[Check::new("store", store.map_err(|error| error.to_string()))])
 }
 
 /// What the store contains and does.
 #[derive(Debug)]
-struct Store(Service, Refusals);
+struct Store(Arc<Parts>, Refusals);
 
 impl Collector for Store {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let encoder = &mut encoder;
-        let parts = &self.0.0;
+        let parts = &self.0;
         let totals = parts.store.totals();
         gauge(encoder, "bourg_packages_bytes", "The size of all packs.", totals.bytes)?;
         gauge(encoder, "bourg_packages_packs", "Packs in the store.", totals.packs as u64)?;
@@ -129,10 +129,10 @@ mod tests {
         let credentials = Rotating::new(credentials.expect("credentials")).expect("TLS");
         let location = Location::Directory(dir.path().join("store"));
         let store = PackageStore::open(&location, Settings::default()).await.expect("a store");
-        let service = Service::new(store, &credentials).expect("a service");
+        let parts = Arc::new(Parts::new(store, &credentials).expect("a service"));
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(Store(service.clone(), Refusals::default())));
-        let _slot = crate::service::slot(&service.0.uploads, "uploads", "user/ana".to_owned());
+        registry.register_collector(Box::new(Store(Arc::clone(&parts), Refusals::default())));
+        let _slot = crate::parts::slot(&parts.uploads, "uploads", "user/ana".to_owned());
         let text = process::metrics::text(&registry);
         for line in [
             "bourg_packages_bytes 0",

@@ -17,8 +17,8 @@ use tonic::{Status, Streaming};
 use crate::closures::Closure;
 use crate::driven::Responses;
 use crate::failure::of_store;
+use crate::parts::{Counts, Parts};
 use crate::rights::{self, account};
-use crate::service::{Counts, Parts};
 use crate::spent::Spending;
 use crate::walk::{MAX_DIGESTS, Reached, walk};
 
