@@ -63,6 +63,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("dns", &["model"]),
     ("rpc", &["model", "api", "link"]),
     ("checkpoint", &["model", "spec", "cell", "api", "formats", "store"]),
+    ("package-store", &["model"]),
     (
         "fuzz-targets",
         &[
@@ -117,6 +118,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("schedulerd", &["model", "cell", "follower", "api", "formats", "rpc", "process"]),
+    ("packagesd", &["model", "api", "package-store", "rpc", "process"]),
     (
         "borgletd",
         &[
@@ -232,6 +234,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "command",
             "masterd",
             "schedulerd",
+            "packagesd",
             "borgletd",
             "dev",
             "offline",

@@ -209,8 +209,9 @@ impl<'a> Rewrite<'a> {
                     let Some(range) = entry.range() else { continue };
                     let pack = victim.pack.id;
                     let read = self.store.objects().range(pack, range).await?;
-                    let right =
-                        |bytes: &bytes::Bytes| *blake3::hash(bytes).as_bytes() == entry.digest.0;
+                    let right = |bytes: &bytes::Bytes| {
+                        blake3::hash(bytes).as_bytes() == entry.digest.as_bytes()
+                    };
                     let Some(bytes) = read.filter(right) else {
                         let error = self.store.wrong_bytes(pack, entry.digest);
                         tracing::error!("not collected: {error}");

@@ -228,7 +228,7 @@ mod tests {
     use crate::pack::Builder;
 
     fn digest(number: u64) -> Digest {
-        Digest(*blake3::hash(&number.to_le_bytes()).as_bytes())
+        Digest::from_bytes(*blake3::hash(&number.to_le_bytes()).as_bytes())
     }
 
     fn pack(user: &str, numbers: std::ops::Range<u64>) -> Pack {

@@ -40,7 +40,10 @@ impl Location {
     pub(crate) async fn open(&self) -> Result<(Arc<dyn ObjectStore>, Path)> {
         match self {
             Self::Directory(path) => {
-                tokio::fs::create_dir_all(path).await.map_err(|error| self.bad(&error))?;
+                // What users upload is not for everybody on this machine.
+                let mut private = tokio::fs::DirBuilder::new();
+                private.recursive(true).mode(0o700);
+                private.create(path).await.map_err(|error| self.bad(&error))?;
                 let files = LocalFileSystem::new_with_prefix(path);
                 let files = files.map_err(|error| self.bad(&error))?.with_fsync(true);
                 Ok((Arc::new(files), Path::default()))

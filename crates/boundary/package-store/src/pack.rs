@@ -49,10 +49,16 @@ pub(crate) const MAX_DATA_BYTES: u64 =
     MAX_PACK_BYTES - (MAX_FOOTER_BYTES as u64 + 8 + TRAILER_BYTES);
 
 /// The name of a pack: the digest of its footer, 64 hexadecimal digits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PackId(pub(crate) Digest);
 
 impl fmt::Display for PackId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for PackId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -160,7 +166,7 @@ impl Builder {
         let mut tail = encoded;
         let length = u32::try_from(tail.len()).unwrap_or(u32::MAX);
         tail.extend_from_slice(&length.to_le_bytes());
-        tail.extend_from_slice(&id.0.0);
+        tail.extend_from_slice(id.0.as_bytes());
         tail.extend_from_slice(MAGIC);
         let mut parts = vec![Bytes::from_static(MAGIC)];
         parts.extend(self.chunks);
@@ -181,7 +187,7 @@ impl Footer {
         let count = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
         bytes.extend_from_slice(&count.to_le_bytes());
         for entry in &self.entries {
-            bytes.extend_from_slice(&entry.digest.0);
+            bytes.extend_from_slice(entry.digest.as_bytes());
             bytes.extend_from_slice(&entry.offset.to_le_bytes());
             bytes.extend_from_slice(&entry.length.to_le_bytes());
         }
@@ -209,7 +215,7 @@ impl Footer {
             return Ok(Tail::Longer(length as u64 + TRAILER_BYTES));
         };
         let encoded = before.get(from..).unwrap_or_default();
-        if PackId(Digest(digest)) != id || footer_digest(encoded, size) != id {
+        if PackId(Digest::from_bytes(digest)) != id || footer_digest(encoded, size) != id {
             return Err("its footer does not match its name".into());
         }
         Self::decode(encoded, size - TRAILER_BYTES - length as u64).map(Tail::Footer)
@@ -228,7 +234,7 @@ impl Footer {
         }
         let mut entries = Vec::with_capacity(count);
         for _ in 0..count {
-            let digest = Digest(read.array()?);
+            let digest = Digest::from_bytes(read.array()?);
             let entry = Entry { digest, offset: read.u32()?, length: read.u32()? };
             let within = entry
                 .range()
@@ -256,7 +262,7 @@ fn footer_digest(encoded: &[u8], size: u64) -> PackId {
     let mut hash = blake3::Hasher::new_derive_key(CONTEXT);
     hash.update(encoded);
     hash.update(&size.to_le_bytes());
-    PackId(Digest(*hash.finalize().as_bytes()))
+    PackId(Digest::from_bytes(*hash.finalize().as_bytes()))
 }
 
 /// What is left of bytes to read.
@@ -285,7 +291,7 @@ mod tests {
     use super::*;
 
     fn digest(bytes: &[u8]) -> Digest {
-        Digest(*blake3::hash(bytes).as_bytes())
+        Digest::from_bytes(*blake3::hash(bytes).as_bytes())
     }
 
     fn built() -> (PackId, Footer, Vec<u8>) {

@@ -13,7 +13,7 @@ use crate::index::{Index, Pack};
 use crate::objects::Objects;
 use crate::pack::{Footer, PackId};
 use crate::refresh::{self, read};
-use crate::{Error, Location, Result, Settings, Upload};
+use crate::{Error, Location, Result, Settings};
 
 /// A store of packages, as this process sees it. Clones share the index.
 #[derive(Clone, Debug)]
@@ -73,12 +73,6 @@ impl PackageStore {
         Ok(())
     }
 
-    /// An upload of a user.
-    #[must_use]
-    pub fn upload(&self, user: UserName) -> Upload {
-        Upload::new(self.clone(), user)
-    }
-
     /// Whether this user has uploaded the chunk, or holds it, and its bytes are there. Looks only at the packs
     /// known since the last [`Self::refresh`].
     #[must_use]
@@ -114,7 +108,7 @@ impl PackageStore {
             };
             for (pack, range) in copies {
                 match self.0.objects.range(pack, range).await {
-                    Ok(Some(bytes)) if *blake3::hash(&bytes).as_bytes() == digest.0 => {
+                    Ok(Some(bytes)) if blake3::hash(&bytes).as_bytes() == digest.as_bytes() => {
                         if self.index().has_spoiled() {
                             self.index_mut().found(pack, *digest, false);
                         }
@@ -163,7 +157,7 @@ impl PackageStore {
             let Ok(Some(read)) = self.0.objects.ranges(pack, &ranges).await else { continue };
             for ((number, _), bytes) in places.into_iter().zip(read) {
                 let digest = digests.get(number);
-                if digest.is_some_and(|digest| *blake3::hash(&bytes).as_bytes() == digest.0)
+                if digest.is_some_and(|digest| blake3::hash(&bytes).as_bytes() == digest.as_bytes())
                     && let Some(found) = found.get_mut(number)
                 {
                     *found = Some(bytes);

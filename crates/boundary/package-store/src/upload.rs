@@ -23,8 +23,16 @@ pub struct Upload {
     stored: u64,
 }
 
+impl PackageStore {
+    /// An upload of a user.
+    #[must_use]
+    pub fn upload(&self, user: UserName) -> Upload {
+        Upload::new(self.clone(), user)
+    }
+}
+
 impl Upload {
-    pub(crate) fn new(store: PackageStore, user: UserName) -> Self {
+    fn new(store: PackageStore, user: UserName) -> Self {
         Self { store, user, pack: Builder::default(), packed: HashSet::new(), stored: 0 }
     }
 
@@ -209,7 +217,7 @@ impl Upload {
 }
 
 fn digest_of(bytes: &[u8]) -> Digest {
-    Digest(*blake3::hash(bytes).as_bytes())
+    Digest::from_bytes(*blake3::hash(bytes).as_bytes())
 }
 
 /// The moment so long before another, or the start of 1970.

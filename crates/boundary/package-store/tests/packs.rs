@@ -215,6 +215,17 @@ async fn a_store_that_does_not_answer_is_an_error() {
 }
 
 #[tokio::test]
+async fn a_new_directory_is_private() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = Directory::new();
+    let new = dir.dir.path().join("a/b");
+    let location = Location::Directory(new.clone());
+    let store = PackageStore::open(&location, dir.settings()).await.unwrap();
+    upload(&store, "ana", 0..10).await;
+    assert_eq!(new.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+#[tokio::test]
 async fn a_location_that_cannot_be_used_is_an_error() {
     let dir = Directory::new();
     let file = dir.dir.path().join("file");

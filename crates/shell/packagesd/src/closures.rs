@@ -8,7 +8,7 @@ use package_store::PackageStore;
 use rpc::transport::{Turn, Turns};
 use tonic::Status;
 
-use crate::walk::{MAX_DIGESTS, walk};
+use crate::walk::{MAX_DIGESTS, Reached, walk};
 
 /// The digests of all kept closures together: 128 MiB.
 const KEPT_DIGESTS: usize = 1 << 22;
@@ -78,12 +78,12 @@ impl Closures {
         if let Some(closure) = self.kept().of(&manifest) {
             return Ok(closure);
         }
-        let mut seen = HashSet::new();
+        let mut reached = Reached::default();
         if store.length(&manifest).is_none() {
             store.refresh().await.map_err(|error| crate::failure::of_store(&error))?;
         }
-        walk(store, manifest, |_| true, &mut seen, MAX_DIGESTS).await?;
-        let closure = Arc::new(Closure::new(seen));
+        walk(store, manifest, |_| true, &mut reached, MAX_DIGESTS).await?;
+        let closure = Arc::new(Closure::new(reached.into_all()));
         self.kept().keep(manifest, &closure, account, KEPT_DIGESTS);
         Ok(closure)
     }
@@ -143,7 +143,7 @@ mod tests {
     fn digest(number: u64) -> Digest {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&number.to_be_bytes());
-        Digest(bytes)
+        Digest::from_bytes(bytes)
     }
 
     fn closure(length: u64) -> Arc<Closure> {

@@ -7,8 +7,8 @@ use tonic::Status;
 
 use crate::driven::Responses;
 use crate::failure::of_store;
+use crate::parts::{Counts, Parts};
 use crate::rights::{self, account};
-use crate::service::{Counts, Parts};
 
 /// The digests of one request, at most.
 const FETCH_MAX: usize = 1_024;

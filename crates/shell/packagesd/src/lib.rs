@@ -10,6 +10,7 @@
 //! and which packages are needed (masters say that).
 //!
 //! - [`service`]: the service, with its slots and shares
+//! - [`manifests`]: which packages there are
 
 mod announce;
 mod arguments;
@@ -19,7 +20,9 @@ mod contents;
 mod driven;
 mod failure;
 mod fetching;
+pub mod manifests;
 mod pages;
+mod parts;
 mod rights;
 pub mod service;
 mod spent;
@@ -80,7 +83,9 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         tracing::info!("{location} has {chunks} chunks in {packs} packs of {} bytes", totals.bytes);
         let refusals = Refusals::default();
         let service = Service::new(store, &credentials)?;
-        let routes = service.routes(&refusals).prepare();
+        let routes = service.clone().routes(&refusals).prepare();
+        let announced = announce::run(address.clone(), masters.clone(), credentials.clone());
+        let collected = manifests::run(service, masters, credentials.clone());
         let stopped = async {
             shutdown::requested().await;
             notify::stopping();
@@ -92,7 +97,8 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         tokio::select! {
             served = serving => Ok(served?),
             never = renewed.run() => match never {},
-            never = announce::run(address.clone(), masters, credentials.clone()) => match never {},
+            never = announced => match never {},
+            never = collected => match never {},
         }
     })
 }

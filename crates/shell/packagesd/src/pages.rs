@@ -14,26 +14,27 @@ use axum::routing::get;
 use process::health::{self, Check};
 use process::metrics::{Process, counters, gauge, gauges};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::registry::Registry;
 use rpc::Identity;
 use rpc::transport::{Cause, Limiter, Refusals};
 
-use crate::service::Service;
+use crate::parts::Parts;
 
 #[derive(Clone)]
 struct Watched {
-    service: Service,
+    parts: Arc<Parts>,
     registry: Arc<Registry>,
 }
 
 /// The endpoints, for peers of the cell.
-pub(crate) fn pages(service: &Service, refusals: &Refusals) -> Router {
+pub(crate) fn pages(parts: &Arc<Parts>, refusals: &Refusals) -> Router {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Process::this()));
-    registry.register_collector(Box::new(Store(service.clone(), refusals.clone())));
-    let watched = Watched { service: service.clone(), registry: Arc::new(registry) };
-    let cell = Arc::<str>::from(service.0.cell.as_str());
+    registry.register_collector(Box::new(Store(Arc::clone(parts), refusals.clone())));
+    let watched = Watched { parts: Arc::clone(parts), registry: Arc::new(registry) };
+    let cell = Arc::<str>::from(parts.cell.as_str());
     Router::new()
         .route("/livez", get(async |uri: Uri| health::answer(&uri, &[])))
         .route("/readyz", get(is_ready))
@@ -58,18 +59,18 @@ async fn lookers(State(cell): State<Arc<str>>, request: Request, next: Next) -> 
 }
 
 async fn is_ready(State(watched): State<Watched>, uri: Uri) -> Response {
-    let store = watched.service.0.store.check().await;
+    let store = watched.parts.store.check().await;
     health::answer(&uri, &[Check::new("store", store.map_err(|error| error.to_string()))])
 }
 
 /// What the store contains and does.
 #[derive(Debug)]
-struct Store(Service, Refusals);
+struct Store(Arc<Parts>, Refusals);
 
 impl Collector for Store {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let encoder = &mut encoder;
-        let parts = &self.0.0;
+        let parts = &self.0;
         let totals = parts.store.totals();
         gauge(encoder, "bourg_packages_bytes", "The size of all packs.", totals.bytes)?;
         gauge(encoder, "bourg_packages_packs", "Packs in the store.", totals.packs as u64)?;
@@ -100,10 +101,47 @@ impl Collector for Store {
                 &counts.bytes_collected,
             ),
         ] {
-            counters(encoder, name, help, [([], counter.load(Ordering::Relaxed))])?;
+            let counter = ConstCounter::new(counter.load(Ordering::Relaxed));
+            let kind = counter.metric_type();
+            counter.encode(encoder.encode_descriptor(name, help, None, kind)?)?;
         }
         let causes = Cause::ALL.map(|cause| ([("cause", cause.as_str())], self.1.total(cause)));
         let help = "Rejected connections and requests, by cause.";
         counters(encoder, "bourg_packages_requests_refused", help, causes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use package_store::{Location, PackageStore, Settings};
+    use rpc::{Authority, Rotating, Validity};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn metrics_count_what_the_store_has_and_does() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let authority = Authority::create(dir.path(), "cc").expect("an authority");
+        let valid = Validity::lasting(Duration::from_secs(3_600));
+        let credentials = authority.issue(&Identity::Packages("p1".to_owned()), valid);
+        let credentials = Rotating::new(credentials.expect("credentials")).expect("TLS");
+        let location = Location::Directory(dir.path().join("store"));
+        let store = PackageStore::open(&location, Settings::default()).await.expect("a store");
+        let parts = Arc::new(Parts::new(store, &credentials).expect("a service"));
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Store(Arc::clone(&parts), Refusals::default())));
+        let _slot = crate::parts::slot(&parts.uploads, "uploads", "user/ana".to_owned());
+        let text = process::metrics::text(&registry);
+        for line in [
+            "bourg_packages_bytes 0",
+            "bourg_packages_in_progress{kind=\"upload\"} 1",
+            "bourg_packages_rejected_total{kind=\"read\"} 0",
+            "bourg_packages_uploads_total 0",
+            "bourg_packages_received_bytes_total 0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
     }
 }

@@ -89,7 +89,7 @@ pub(crate) fn digest(bytes: &[u8]) -> Result<Digest, Status> {
     let bytes = <[u8; 32]>::try_from(bytes).map_err(|_| {
         Status::invalid_argument(format!("a digest has 32 bytes, not {}", bytes.len()))
     })?;
-    Ok(Digest(bytes))
+    Ok(Digest::from_bytes(bytes))
 }
 
 /// Digests one after the other, at most `max`.
@@ -101,5 +101,5 @@ pub(crate) fn digests(bytes: &[u8], max: usize) -> Result<Vec<Digest>, Status> {
             "{length} bytes are not 0 to {max} digests of 32 bytes each"
         )));
     }
-    Ok(digests.iter().copied().map(Digest).collect())
+    Ok(digests.iter().copied().map(Digest::from_bytes).collect())
 }

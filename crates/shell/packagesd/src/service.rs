@@ -1,70 +1,27 @@
-//! The service `PackageStore`: who may call what, and how much of it at once.
+//! The service `PackageStore`: who may call what.
 
+use std::collections::HashSet;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use api::v1;
+use model::Digest;
 use package_store::PackageStore;
 use rpc::service::package_store_server::{PackageStore as Served, PackageStoreServer};
-use rpc::statement::Verifier;
-use rpc::transport::{Cause, Full, Limiter, Permit, Refusals, Turns};
+use rpc::transport::{Cause, Refusals};
 use rpc::{Identity, Rotating};
-use tokio::sync::Semaphore;
 use tokio_stream::Stream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::closures::Closures;
 use crate::driven::Driven;
+use crate::parts::{Parts, slot};
 use crate::rights::account;
-use crate::spent::Spent;
 use crate::{collecting, fetching, pages, uploading};
-
-/// Uploads at once; users share them. Each has up to a pack and a chunk in memory: 48 MiB.
-const UPLOADS: usize = 32;
-
-/// Reads at once; callers share them. Each has up to 16 MiB in memory, and usually 1.
-const FETCHES: usize = 256;
-
-/// Pieces of at most 1 MiB that are hashed, written or read at once; users share them.
-const TURNS: usize = 16;
 
 /// A store of packages as a service. Clones share its slots.
 #[derive(Clone, Debug)]
-pub struct Service(pub(crate) Arc<Parts>);
-
-#[derive(Debug)]
-pub(crate) struct Parts {
-    pub(crate) cell: String,
-    pub(crate) store: PackageStore,
-    pub(crate) credentials: Rotating,
-    pub(crate) verifier: Verifier,
-    pub(crate) closures: Closures,
-    pub(crate) spent: Spent,
-    pub(crate) uploads: Limiter<String>,
-    pub(crate) fetches: Limiter<String>,
-    pub(crate) turns: Turns<String>,
-    /// One collection at a time.
-    pub(crate) collecting: Semaphore,
-    pub(crate) counts: Counts,
-}
-
-/// What has happened since the start.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) uploads: AtomicU64,
-    pub(crate) bytes_received: AtomicU64,
-    pub(crate) fetches: AtomicU64,
-    pub(crate) bytes_sent: AtomicU64,
-    pub(crate) bytes_collected: AtomicU64,
-}
-
-impl Counts {
-    pub(crate) fn add(counter: &AtomicU64, number: u64) {
-        counter.fetch_add(number, Ordering::Relaxed);
-    }
-}
+pub struct Service(Arc<Parts>);
 
 impl Service {
     /// Serves a store with the credentials of a process of the role `packages`, which sign receipts.
@@ -72,25 +29,25 @@ impl Service {
     /// # Errors
     /// If the authority in the credentials is unusable.
     pub fn new(store: PackageStore, credentials: &Rotating) -> rpc::Result<Self> {
-        let own = credentials.credentials();
-        Ok(Self(Arc::new(Parts {
-            cell: own.cell().to_owned(),
-            store,
-            credentials: credentials.clone(),
-            verifier: Verifier::new(own.ca_pem())?,
-            closures: Closures::new(),
-            spent: Spent::default(),
-            uploads: Limiter::shared(UPLOADS),
-            fetches: Limiter::shared(FETCHES),
-            turns: Turns::new(TURNS),
-            collecting: Semaphore::new(1),
-            counts: Counts::default(),
-        })))
+        Parts::new(store, credentials).map(|parts| Self(Arc::new(parts)))
+    }
+
+    /// Removes what is not reachable from these manifests, unless it is young or an upload needs it.
+    ///
+    /// # Errors
+    /// `ABORTED` if a collection is under way, `FAILED_PRECONDITION` if one of the packages cannot be read: what
+    /// it needs is not known then. Those of the store.
+    pub async fn collect_all_but(
+        &self,
+        manifests: &HashSet<Digest>,
+        plan_only: bool,
+    ) -> Result<v1::CollectResponse, Status> {
+        collecting::collect_all_but(&self.0, manifests, plan_only).await
     }
 
     /// The service with its health pages and metrics.
     pub fn routes(self, refusals: &Refusals) -> Routes {
-        let pages = pages::pages(&self, refusals);
+        let pages = pages::pages(&self.0, refusals);
         let server = PackageStoreServer::new(self);
         let server = server.max_decoding_message_size(rpc::transport::MAX_REQUEST_BYTES);
         let calls = Routes::new(server).into_axum_router().fallback(process::health::not_found);
@@ -115,24 +72,6 @@ impl Service {
 
 /// A stream of responses.
 type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
-
-/// A slot for an account.
-pub(crate) fn slot(
-    limiter: &Limiter<String>,
-    what: &str,
-    account: String,
-) -> Result<Permit<String>, Status> {
-    limiter.acquire(account).map_err(|full| {
-        Status::resource_exhausted(match full {
-            Full::One(who, held) => format!(
-                "{who} has {held} {what} at this store, its share at the moment: try again when one has ended"
-            ),
-            Full::All(held) => {
-                format!("this store has {held} {what}, the maximum: try again, or use another store")
-            }
-        })
-    })
-}
 
 #[tonic::async_trait]
 impl Served for Service {

@@ -17,10 +17,10 @@ use tonic::{Status, Streaming};
 use crate::closures::Closure;
 use crate::driven::Responses;
 use crate::failure::of_store;
+use crate::parts::{Counts, Parts};
 use crate::rights::{self, account};
-use crate::service::{Counts, Parts};
 use crate::spent::Spending;
-use crate::walk::{MAX_DIGESTS, walk};
+use crate::walk::{MAX_DIGESTS, Reached, walk};
 
 /// The packages whose chunks need not be sent again, at most.
 const BASES_MAX: usize = 8;
@@ -230,10 +230,10 @@ impl<'a> Receiving<'a> {
         self.seal().await?;
         let parts = self.parts;
         let turn = parts.closures.turn(&self.account).await;
-        let mut seen = HashSet::new();
+        let mut reached = Reached::default();
         let there = |digest: &Digest| self.is_mine(digest);
-        let walked = walk(&parts.store, manifest, there, &mut seen, MAX_DIGESTS).await?;
-        let all: Vec<Digest> = seen.into_iter().collect();
+        let walked = walk(&parts.store, manifest, there, &mut reached, MAX_DIGESTS).await?;
+        let all: Vec<Digest> = reached.into_all().into_iter().collect();
         let there = self.upload.confirm(&all).await.map_err(|error| of_store(&error))?;
         if let Some((digest, _)) = all.iter().zip(there).find(|(_, there)| !there) {
             return Err(Status::failed_precondition(format!(
@@ -245,7 +245,7 @@ impl<'a> Receiving<'a> {
         let settings = parts.store.settings();
         let kept = settings.grace.0 / 2;
         let receipt = v1::Receipt {
-            manifest: manifest.0.to_vec(),
+            manifest: manifest.as_bytes().to_vec(),
             user: self.upload.user().to_string(),
             bytes_stored: walked.bytes_stored,
             bytes_unpacked: contents.bytes_unpacked,

@@ -21,8 +21,31 @@ pub(crate) struct Walked {
     pub(crate) bytes_stored: u64,
 }
 
-/// Reads the manifest and all trees of a package, and adds every digest to `seen`. Trees that were seen
-/// before are not read again.
+/// What was reached.
+#[derive(Debug, Default)]
+pub(crate) struct Reached {
+    /// Every digest.
+    all: HashSet<Digest>,
+    /// The manifests and the trees that were read. The same bytes may also be a chunk, of this package or of another
+    /// one: that alone does not reach what they refer to.
+    manifests: HashSet<Digest>,
+    trees: HashSet<Digest>,
+}
+
+impl Reached {
+    /// Whether a digest was reached.
+    pub(crate) fn contains(&self, digest: &Digest) -> bool {
+        self.all.contains(digest)
+    }
+
+    /// Every digest.
+    pub(crate) fn into_all(self) -> HashSet<Digest> {
+        self.all
+    }
+}
+
+/// Reads the manifest and all trees of a package, and adds every digest to `reached`. What was read before is not
+/// read again.
 ///
 /// # Errors
 /// `FAILED_PRECONDITION` for a digest that is not `there`, a length that is not that of the manifest or tree, and
@@ -31,17 +54,15 @@ pub(crate) async fn walk(
     store: &PackageStore,
     manifest: Digest,
     there: impl Fn(&Digest) -> bool,
-    seen: &mut HashSet<Digest>,
+    reached: &mut Reached,
     max: usize,
 ) -> Result<Walked, Status> {
+    let Reached { all, manifests, trees } = reached;
     let mut bytes_stored = 0;
-    let mut visit = |digest: Digest, length: Option<u32>, seen: &mut HashSet<Digest>| {
-        if !seen.insert(digest) {
-            return Ok(false);
-        }
-        if seen.len() > max {
-            let why = format!("package {manifest} consists of more than {max} pieces");
-            return Err(Status::resource_exhausted(why));
+    let mut visit = |digest: Digest, length: Option<u32>| {
+        let is_new = !all.contains(&digest);
+        if !is_new && length.is_none() {
+            return Ok(());
         }
         let stored = store.length(&digest).filter(|_| there(&digest));
         let Some(stored) = stored else { return Err(missing(manifest, digest)) };
@@ -50,28 +71,36 @@ pub(crate) async fn walk(
                 format!("package {manifest} is wrong about the length of {digest}: push it again");
             return Err(Status::failed_precondition(why));
         }
-        bytes_stored += u64::from(stored);
-        Ok(true)
+        if is_new {
+            all.insert(digest);
+            bytes_stored += u64::from(stored);
+        }
+        if all.len() > max {
+            let why = format!("package {manifest} consists of more than {max} pieces");
+            return Err(Status::resource_exhausted(why));
+        }
+        Ok(())
     };
-    let is_new = visit(manifest, None, seen)?;
+    visit(manifest, None)?;
     let contents = contents::manifest(&read(store, manifest, manifest).await?);
     let mut contents = contents.map_err(|why| malformed("manifest", manifest, &why))?;
     let references = std::mem::take(&mut contents.references);
-    let mut next = is_new.then_some(references);
+    let mut next = manifests.insert(manifest).then_some(references);
     // Trees that are to be read, each once.
-    let mut trees = Vec::new();
+    let mut pending = Vec::new();
     while let Some(references) = next.take() {
         for reference in references {
             match reference {
-                Reference::Chunk(digest, length) => _ = visit(digest, Some(length), seen)?,
+                Reference::Chunk(digest, length) => visit(digest, Some(length))?,
                 Reference::Tree(digest) => {
-                    if visit(digest, None, seen)? {
-                        trees.push(digest);
+                    visit(digest, None)?;
+                    if trees.insert(digest) {
+                        pending.push(digest);
                     }
                 }
             }
         }
-        if let Some(digest) = trees.pop() {
+        if let Some(digest) = pending.pop() {
             let tree = contents::tree(&read(store, manifest, digest).await?);
             next = Some(tree.map_err(|why| malformed("tree", digest, &why))?);
             tokio::task::yield_now().await;

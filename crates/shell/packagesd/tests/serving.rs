@@ -29,7 +29,7 @@ async fn a_package_is_uploaded_and_read() {
     let receipt = verifier.verify::<v1::Receipt>(&receipt, SystemTime::now()).unwrap();
     assert_eq!(receipt.signer.to_string(), "packages/p1");
     let receipt = receipt.message;
-    assert_eq!(receipt.manifest, package.manifest.0);
+    assert_eq!(receipt.manifest, package.manifest.as_bytes());
     assert_eq!((&*receipt.user, receipt.bytes_stored), ("ana", package.size()));
     assert!(receipt.until > micros(SystemTime::now() + 11 * HOUR));
 
@@ -225,7 +225,7 @@ async fn an_upload_stays_within_its_right() {
         assert_eq!(code(&pushed), expected, "{what}: {pushed:?}");
     }
     let data = |chunks: Vec<Vec<u8>>, more| What::Data(v1::UploadData { chunks, more });
-    let manifest = package.manifest.0.to_vec();
+    let manifest = package.manifest.as_bytes().to_vec();
     for (what, request, expected) in [
         ("begin twice", cell.begin("ben"), Code::InvalidArgument),
         ("an empty chunk", data(vec![Vec::new()], false), Code::InvalidArgument),
@@ -319,7 +319,7 @@ async fn a_master_collects_what_no_package_needs() {
     for package in [&kept, &gone] {
         push(&mut ana, cell.begin("ana"), package).await.unwrap();
     }
-    let manifests = kept.manifest.0.to_vec();
+    let manifests = kept.manifest.as_bytes().to_vec();
     let all = |plan_only| {
         let complete = v1::CollectRequest { complete: true, ..Default::default() };
         vec![
@@ -356,4 +356,37 @@ async fn a_master_collects_what_no_package_needs() {
     // What was removed is sent again.
     let (_, sent) = push(&mut ana, cell.begin("ana"), &gone).await.unwrap();
     assert_eq!(sent, 22);
+}
+
+#[tokio::test]
+async fn bytes_that_are_a_chunk_too_are_still_a_tree() {
+    let cell = Cell::new();
+    let server = Server::start(&cell);
+    let mut ana = server.client(cell.credentials("user/ana"));
+    let inner = package(0..10, 10_000);
+    // Its chunks are the manifest and the tree of the other package, in both orders of their digests.
+    let outer: Vec<_> = (100..108)
+        .map(|n| Package::new(inner.structure().into_iter().chain([chunk(n, 5)])))
+        .collect();
+    for package in outer.iter().chain([&inner]) {
+        push(&mut ana, cell.begin("ana"), package).await.unwrap();
+    }
+    cell.later(25 * HOUR);
+    let digests = outer.iter().chain([&inner]).map(|package| *package.manifest.as_bytes());
+    let manifests = digests.flatten().collect();
+    let all = v1::CollectRequest { manifests, plan_only: false, complete: true };
+    collect(&server, &cell, "master", vec![all]).await.unwrap();
+    let right = cell.right("user/ana", may_read(inner.manifest));
+    let read = fetch(&mut ana, right, &inner.digests()).await.unwrap();
+    assert_eq!(read.len(), 12);
+    // A package that has a tree as a chunk first is complete only with what the tree refers to.
+    let absent = package(50..60, 1_000);
+    let tree = absent.structure().pop().unwrap();
+    let (tree, length) = (*blake3::hash(&tree).as_bytes(), tree.len());
+    let tree = model::Digest(tree);
+    let manifest = format!("manifest\nchunk {tree} {length}\ntree {tree}\n").into_bytes();
+    let mut upload = Uploading::begin(&mut ana, cell.begin("ana")).await.unwrap();
+    upload.data([&manifest[..], absent.bytes(&tree)]).await;
+    let refused = upload.commit(model::Digest(*blake3::hash(&manifest).as_bytes())).await;
+    assert_eq!(code(&refused), Code::FailedPrecondition, "{refused:?}");
 }

@@ -12,7 +12,7 @@ use anyhow::{Context as _, ensure};
 const CLIENTS: &str = "Users, tools and tasks call a master.";
 
 /// The described services, in this order, and who calls them.
-const SERVICES: [(&str, &str); 17] = [
+const SERVICES: [(&str, &str); 18] = [
     ("Jobs", CLIENTS),
     ("Updates", CLIENTS),
     ("Tasks", CLIENTS),
@@ -33,6 +33,7 @@ const SERVICES: [(&str, &str); 17] = [
     ),
     ("Scheduling", "Schedulers call a master."),
     ("Borglet", "Masters call the Borglet of a machine."),
+    ("PackageStore", "Clients and Borglets call a store of packages, with rights from a master."),
 ];
 
 /// A call, a message, a field or a value.

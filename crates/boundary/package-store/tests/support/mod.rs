@@ -16,7 +16,7 @@ pub const HOUR: Duration = Duration::from_secs(3_600);
 pub const DAY: Duration = Duration::from_secs(86_400);
 
 pub fn digest(bytes: &[u8]) -> Digest {
-    Digest(*blake3::hash(bytes).as_bytes())
+    Digest::from_bytes(*blake3::hash(bytes).as_bytes())
 }
 
 pub fn user(name: &str) -> UserName {

@@ -86,7 +86,7 @@ pub fn may_upload(user: &str, bytes_max: u64) -> v1::right::What {
 }
 
 pub fn may_read(manifest: Digest) -> v1::right::What {
-    v1::right::What::Read(manifest.0.to_vec())
+    v1::right::What::Read(manifest.as_bytes().to_vec())
 }
 
 /// A server in a runtime of its own, so that it can end without notice.
@@ -173,7 +173,7 @@ impl Uploading {
 
     /// Those of the digests that the store does not have.
     pub async fn offer(&mut self, digests: &[Digest]) -> Result<Vec<Digest>, Status> {
-        let bytes = digests.iter().flat_map(|digest| digest.0).collect();
+        let bytes = digests.iter().flat_map(|digest| *digest.as_bytes()).collect();
         self.send(What::Offer(v1::UploadOffer { digests: bytes })).await;
         loop {
             match self.next().await? {
@@ -201,7 +201,7 @@ impl Uploading {
     }
 
     pub async fn commit(&mut self, manifest: Digest) -> Result<v1::Statement, Status> {
-        self.send(What::Commit(v1::UploadCommit { manifest: manifest.0.to_vec() })).await;
+        self.send(What::Commit(v1::UploadCommit { manifest: manifest.as_bytes().to_vec() })).await;
         loop {
             match self.next().await? {
                 upload_response::What::Stored(_) => {}
@@ -231,7 +231,7 @@ pub async fn fetch(
     right: Option<v1::Statement>,
     digests: &[Digest],
 ) -> Result<Vec<Vec<u8>>, Status> {
-    let digests = digests.iter().flat_map(|digest| digest.0).collect();
+    let digests = digests.iter().flat_map(|digest| *digest.as_bytes()).collect();
     let mut stream = client.fetch(v1::FetchRequest { right, digests }).await?.into_inner();
     let (mut chunks, mut continues) = (Vec::<Vec<u8>>::new(), false);
     while let Some(message) = stream.message().await? {

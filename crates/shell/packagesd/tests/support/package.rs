@@ -16,7 +16,7 @@ impl Package {
     pub fn new(chunks: impl IntoIterator<Item = Vec<u8>>) -> Self {
         let mut pieces = BTreeMap::new();
         let mut add = |bytes: Vec<u8>| {
-            let digest = Digest(*blake3::hash(&bytes).as_bytes());
+            let digest = Digest::from_bytes(*blake3::hash(&bytes).as_bytes());
             pieces.insert(digest, bytes);
             digest
         };
@@ -28,6 +28,14 @@ impl Package {
         let tree = add(tree.into_bytes());
         let manifest = add(format!("manifest\ntree {tree}\n").into_bytes());
         Self { manifest, pieces }
+    }
+
+    /// The bytes of its manifest and its tree.
+    pub fn structure(&self) -> Vec<Vec<u8>> {
+        let manifest = self.bytes(&self.manifest).to_vec();
+        let tree = String::from_utf8(manifest.clone()).expect("text");
+        let tree = tree.split_whitespace().last().expect("a tree").parse().expect("a digest");
+        vec![manifest, self.bytes(&tree).to_vec()]
     }
 
     pub fn digests(&self) -> Vec<Digest> {
