@@ -3,7 +3,7 @@
 //! The same files give the same digest on every machine: owners, times and extended attributes do not count, since they
 //! differ between checkouts; names, contents, links and permissions do. No symbolic link is followed.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
@@ -124,8 +124,6 @@ pub fn pack(
         chunker: Chunker::default(),
         tree: TreeWriter::new(Vec::new()),
         links: HashMap::new(),
-        known: HashSet::new(),
-        stored: 0,
         bytes: 0,
     };
     packing.directory(root.into(), &mut Vec::new(), 0)?;
@@ -140,8 +138,6 @@ struct Packing<'a> {
     tree: TreeWriter<Vec<u8>>,
     /// The first path of each file with several.
     links: HashMap<(u64, u64), Vec<u8>>,
-    known: HashSet<Digest>,
-    stored: u64,
     bytes: u64,
 }
 
@@ -269,11 +265,10 @@ impl Packing<'_> {
         }
         let mut segments = Vec::new();
         let cut = {
-            let Self { chunker, sink, known, stored, .. } = self;
+            let Self { chunker, sink, .. } = self;
             let mut failed = None;
             let mut sink = Noting { sink: *sink, failed: &mut failed };
             let cut = chunker.cut(&mut file, &mut sink, &mut |chunk| {
-                *stored += note(known, &chunk);
                 segments.push(Segment::Chunk(chunk));
             });
             match failed {
@@ -300,7 +295,6 @@ impl Packing<'_> {
         let layer = Layer {
             tree,
             digest: crate::chunk::digest_of(&encoded),
-            stored: self.stored,
             unpacked: self.bytes,
             entries,
         };
@@ -311,11 +305,6 @@ impl Packing<'_> {
         self.sink.put(digest, &bytes).map_err(PackError::Sink)?;
         Ok(Packed { manifest, bytes, digest })
     }
-}
-
-/// The bytes that a chunk adds to those that are known.
-fn note(known: &mut HashSet<Digest>, chunk: &ChunkRef) -> u64 {
-    if known.insert(chunk.digest) { chunk.length.into() } else { 0 }
 }
 
 fn device(found: &FileStat) -> (u32, u32) {

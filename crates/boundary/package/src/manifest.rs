@@ -42,8 +42,6 @@ pub struct Layer {
     pub tree: Vec<ChunkRef>,
     /// The digest of the encoded tree.
     pub digest: Digest,
-    /// The size of the different chunks of its files, in bytes.
-    pub stored: u64,
     /// The size of its files, in bytes.
     pub unpacked: u64,
     /// The number of its entries.
@@ -83,7 +81,6 @@ impl Manifest {
         let layer = |layer: &Layer| message::Layer {
             tree: layer.tree.iter().map(chunk_message).collect(),
             digest: layer.digest.as_bytes().to_vec(),
-            stored: layer.stored,
             unpacked: layer.unpacked,
             entries: layer.entries,
         };
@@ -110,6 +107,30 @@ impl Manifest {
     #[must_use]
     pub fn digest(&self) -> Digest {
         digest_of(&self.encode())
+    }
+
+    /// Its layers, of all architectures.
+    pub fn layers(&self) -> impl Iterator<Item = &Layer> {
+        self.variants.iter().flat_map(|variant| &variant.layers)
+    }
+
+    /// The size of all files, in bytes.
+    #[must_use]
+    pub fn unpacked(&self) -> u64 {
+        self.layers().map(|layer| layer.unpacked).fold(0, u64::saturating_add)
+    }
+
+    /// The number of entries.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.layers().map(|layer| layer.entries).fold(0, u64::saturating_add)
+    }
+
+    /// The architectures that it is for; none if it is for any.
+    #[must_use]
+    pub fn architectures(&self) -> Vec<String> {
+        let all = self.variants.iter().map(|variant| variant.architecture.clone());
+        all.filter(|architecture| !architecture.is_empty()).collect()
     }
 
     /// Whether it is an image.
@@ -167,7 +188,6 @@ fn layer(read: &message::Layer) -> Result<Layer, &'static str> {
     Ok(Layer {
         tree,
         digest: digest(&read.digest)?,
-        stored: read.stored,
         unpacked: read.unpacked,
         entries: read.entries,
     })

@@ -68,10 +68,8 @@ pub(crate) struct Layer {
     #[prost(bytes = "vec", tag = "2")]
     pub(crate) digest: Vec<u8>,
     #[prost(uint64, tag = "3")]
-    pub(crate) stored: u64,
-    #[prost(uint64, tag = "4")]
     pub(crate) unpacked: u64,
-    #[prost(uint64, tag = "5")]
+    #[prost(uint64, tag = "4")]
     pub(crate) entries: u64,
 }
 

@@ -99,11 +99,10 @@ pub fn reachable(
     source: &mut dyn ChunkSource,
     each: &mut dyn FnMut(&ChunkRef),
 ) -> Result<(), VerifyError> {
-    for layer in manifest.variants.iter().flat_map(|variant| &variant.layers) {
+    for layer in manifest.layers() {
         layer.tree.iter().for_each(&mut *each);
         let tree = read_tree(layer, source)?;
-        let (mut unpacked, mut entries, mut stored) = (0_u64, 0, 0);
-        let mut known = HashSet::new();
+        let (mut unpacked, mut entries) = (0_u64, 0);
         for entry in TreeReader::new(&*tree) {
             let entry = entry?;
             (unpacked, entries) = (unpacked.saturating_add(entry.bytes()), entries + 1);
@@ -111,14 +110,11 @@ pub fn reachable(
             for segment in segments {
                 let Segment::Chunk(chunk) = segment else { continue };
                 each(chunk);
-                stored += if known.insert(chunk.digest) { u64::from(chunk.length) } else { 0 };
             }
         }
-        for (what, said, has) in [
-            ("entries", layer.entries, entries),
-            ("bytes", layer.unpacked, unpacked),
-            ("bytes in chunks", layer.stored, stored),
-        ] {
+        for (what, said, has) in
+            [("entries", layer.entries, entries), ("bytes", layer.unpacked, unpacked)]
+        {
             if said != has {
                 return Err(VerifyError::Layer { layer: layer.digest, what, said, has });
             }
@@ -151,13 +147,11 @@ pub fn verify(manifest: Digest, source: &mut dyn ChunkSource) -> Result<Verified
         let read = checked(source, chunk, &mut one);
         read.map_err(|source| VerifyError::Chunk { what: "a file".to_owned(), source })?;
     }
-    let layers = || read.variants.iter().flat_map(|variant| &variant.layers);
-    let architectures = read.variants.iter().map(|variant| variant.architecture.clone());
     Ok(Verified {
         stored: bytes.len() as u64 + chunks.iter().map(|it| u64::from(it.length)).sum::<u64>(),
-        unpacked: layers().map(|layer| layer.unpacked).sum(),
-        entries: layers().map(|layer| layer.entries).sum(),
+        unpacked: read.unpacked(),
+        entries: read.entries(),
         is_image: read.is_image(),
-        architectures: architectures.filter(|it| !it.is_empty()).collect(),
+        architectures: read.architectures(),
     })
 }

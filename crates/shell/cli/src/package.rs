@@ -75,7 +75,7 @@ pub(super) struct ShareArgs {
 
 /// Who may use a package beside its owner.
 #[derive(Clone, Debug, Default, Args)]
-pub(super) struct Readers {
+pub(crate) struct Readers {
     /// Another user who may use it; may be repeated. Default: nobody else.
     #[arg(long = "reader", value_name = "USER")]
     readers: Vec<UserName>,

@@ -241,17 +241,18 @@ impl<'a> Receiving<'a> {
             )));
         }
         drop(turn);
-        let contents = walked.contents;
+        let package = walked.manifest;
+        let kind = if package.is_image() { v1::PackageKind::Image } else { v1::PackageKind::Files };
         let settings = parts.store.settings();
         let kept = settings.grace.0 / 2;
         let receipt = v1::Receipt {
             manifest: manifest.as_bytes().to_vec(),
             user: self.upload.user().to_string(),
             bytes_stored: walked.bytes_stored,
-            bytes_unpacked: contents.bytes_unpacked,
-            entries: contents.entries,
-            kind: contents.kind.into(),
-            architectures: contents.architectures,
+            bytes_unpacked: package.unpacked(),
+            entries: package.entries(),
+            kind: kind.into(),
+            architectures: package.architectures(),
             until: Time(settings.clock.now().0.saturating_add(kept)).0,
         };
         let receipt = rpc::statement::sign(&parts.credentials.credentials(), &receipt);

@@ -3,10 +3,12 @@
 use std::collections::HashSet;
 
 use model::Digest;
+use package::chunk::digest_of;
+use package::manifest::{Layer, Manifest};
+use package::tree::{EntryKind, Segment, TreeReader};
 use package_store::{Error, PackageStore};
 use tonic::Status;
 
-use crate::contents::{self, Contents, Reference};
 use crate::failure;
 
 /// The maximum number of different digests of a package.
@@ -16,10 +18,13 @@ pub(crate) const MAX_DIGESTS: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Walked {
     /// What its manifest says.
-    pub(crate) contents: Contents,
+    pub(crate) manifest: Manifest,
     /// The size of everything that was not seen before, each digest once, in bytes.
     pub(crate) bytes_stored: u64,
 }
+
+/// The maximum size of the encoded tree of a layer, in bytes: it is in memory while it is read.
+const TREE_BYTES_MAX: u64 = 256 << 20;
 
 /// What was reached.
 #[derive(Debug, Default)]
@@ -82,31 +87,55 @@ pub(crate) async fn walk(
         Ok(())
     };
     visit(manifest, None)?;
-    let contents = contents::manifest(&read(store, manifest, manifest).await?);
-    let mut contents = contents.map_err(|why| malformed("manifest", manifest, &why))?;
-    let references = std::mem::take(&mut contents.references);
-    let mut next = manifests.insert(manifest).then_some(references);
-    // Trees that are to be read, each once.
-    let mut pending = Vec::new();
-    while let Some(references) = next.take() {
-        for reference in references {
-            match reference {
-                Reference::Chunk(digest, length) => visit(digest, Some(length))?,
-                Reference::Tree(digest) => {
-                    visit(digest, None)?;
-                    if trees.insert(digest) {
-                        pending.push(digest);
-                    }
+    let encoded = read(store, manifest, manifest).await?;
+    let decoded = Manifest::decode(&encoded).map_err(|error| malformed(manifest, &error))?;
+    let is_new = manifests.insert(manifest);
+    for layer in decoded.layers().filter(|_| is_new) {
+        for chunk in &layer.tree {
+            visit(chunk.digest, Some(chunk.length))?;
+        }
+        if trees.insert(layer.digest) {
+            let tree = tree(store, manifest, layer).await?;
+            let mut has = Has::default();
+            for entry in TreeReader::new(&*tree) {
+                let entry = entry.map_err(|error| malformed(manifest, &error))?;
+                (has.entries, has.bytes) =
+                    (has.entries + 1, has.bytes.saturating_add(entry.bytes()));
+                let EntryKind::File { segments } = &entry.kind else { continue };
+                for segment in segments {
+                    let Segment::Chunk(chunk) = segment else { continue };
+                    visit(chunk.digest, Some(chunk.length))?;
                 }
             }
-        }
-        if let Some(digest) = pending.pop() {
-            let tree = contents::tree(&read(store, manifest, digest).await?);
-            next = Some(tree.map_err(|why| malformed("tree", digest, &why))?);
+            if has != (Has { entries: layer.entries, bytes: layer.unpacked }) {
+                return Err(malformed(manifest, &"it is wrong about the size of a layer"));
+            }
             tokio::task::yield_now().await;
         }
     }
-    Ok(Walked { contents, bytes_stored })
+    Ok(Walked { manifest: decoded, bytes_stored })
+}
+
+/// What a tree has.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Has {
+    entries: u64,
+    bytes: u64,
+}
+
+/// The encoded tree of a layer.
+async fn tree(store: &PackageStore, manifest: Digest, layer: &Layer) -> Result<Vec<u8>, Status> {
+    if layer.tree.iter().map(|chunk| u64::from(chunk.length)).sum::<u64>() > TREE_BYTES_MAX {
+        return Err(malformed(manifest, &"the list of files of a layer is too long"));
+    }
+    let mut tree = Vec::new();
+    for chunk in &layer.tree {
+        tree.extend_from_slice(&read(store, manifest, chunk.digest).await?);
+    }
+    match digest_of(&tree) == layer.digest {
+        true => Ok(tree),
+        false => Err(malformed(manifest, &"a list of files has another digest than it says")),
+    }
 }
 
 async fn read(
@@ -126,6 +155,6 @@ fn missing(manifest: Digest, digest: Digest) -> Status {
     ))
 }
 
-fn malformed(what: &str, digest: Digest, why: &str) -> Status {
-    Status::failed_precondition(format!("{digest} is not a {what} of a package: {why}"))
+fn malformed(manifest: Digest, why: &dyn std::fmt::Display) -> Status {
+    Status::failed_precondition(format!("{manifest} is not the manifest of a package: {why}"))
 }

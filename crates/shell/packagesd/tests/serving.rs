@@ -50,7 +50,7 @@ async fn a_package_is_uploaded_and_read() {
 async fn an_upload_continues_after_the_server_was_killed() {
     let cell = Cell::new();
     let server = Server::start(&cell);
-    let package = package(0..70, 1 << 20);
+    let package = package(0..280, 1 << 18);
     let mut ana = server.client(cell.credentials("user/ana"));
     let mut upload = Uploading::begin(&mut ana, cell.begin("ana")).await.unwrap();
     let missing = upload.offer(&package.digests()).await.unwrap();
@@ -379,14 +379,13 @@ async fn bytes_that_are_a_chunk_too_are_still_a_tree() {
     let right = cell.right("user/ana", may_read(inner.manifest));
     let read = fetch(&mut ana, right, &inner.digests()).await.unwrap();
     assert_eq!(read.len(), 12);
-    // A package that has a tree as a chunk first is complete only with what the tree refers to.
-    let absent = package(50..60, 1_000);
-    let tree = absent.structure().pop().unwrap();
-    let (tree, length) = (*blake3::hash(&tree).as_bytes(), tree.len());
-    let tree = model::Digest(tree);
-    let manifest = format!("manifest\nchunk {tree} {length}\ntree {tree}\n").into_bytes();
+    // A package that has a tree as a chunk of a lower layer is complete only with what the tree refers to.
+    let files: Vec<_> = (50..60).map(|n| chunk(n, 1_000)).collect();
+    let tree = Package::new(files.clone()).structure().pop().unwrap();
+    let package = Package::of_layers([vec![tree], files]);
     let mut upload = Uploading::begin(&mut ana, cell.begin("ana")).await.unwrap();
-    upload.data([&manifest[..], absent.bytes(&tree)]).await;
-    let refused = upload.commit(model::Digest(*blake3::hash(&manifest).as_bytes())).await;
+    let without = package.digests().into_iter().filter(|it| package.bytes(it).len() != 1_000);
+    upload.data(without.map(|digest| package.bytes(&digest)).collect::<Vec<_>>()).await;
+    let refused = upload.commit(package.manifest).await;
     assert_eq!(code(&refused), Code::FailedPrecondition, "{refused:?}");
 }

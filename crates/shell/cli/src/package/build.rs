@@ -21,7 +21,7 @@ use super::Readers;
 const QUEUE: usize = 64;
 
 #[derive(Debug, Args)]
-pub(super) struct BuildArgs {
+pub(crate) struct BuildArgs {
     /// The directory.
     directory: PathBuf,
     /// The name of the package.

@@ -1,41 +1,57 @@
 //! Packages to push: a manifest, a tree, and chunks.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use model::Digest;
+use package::chunk::{CHUNK_MAX, ChunkRef, digest_of};
+use package::manifest::{Layer, Manifest, Variant};
+use package::tree::{Attributes, Entry, EntryKind, Segment, TreeWriter};
 
 /// The pieces of a package by their digests.
 pub struct Package {
     pub manifest: Digest,
+    tree: Digest,
     pieces: BTreeMap<Digest, Vec<u8>>,
 }
 
 impl Package {
-    /// A package of these chunks.
-    pub fn new(chunks: impl IntoIterator<Item = Vec<u8>>) -> Self {
-        let mut pieces = BTreeMap::new();
-        let mut add = |bytes: Vec<u8>| {
-            let digest = Digest::from_bytes(*blake3::hash(&bytes).as_bytes());
-            pieces.insert(digest, bytes);
-            digest
-        };
-        let mut tree = String::new();
-        for chunk in chunks {
-            let length = chunk.len();
-            let _ = writeln!(tree, "chunk {} {length}", add(chunk));
-        }
-        let tree = add(tree.into_bytes());
-        let manifest = add(format!("manifest\ntree {tree}\n").into_bytes());
-        Self { manifest, pieces }
+    /// A package with a file of each of these contents, cut into chunks of the maximum length.
+    pub fn new(files: impl IntoIterator<Item = Vec<u8>>) -> Self {
+        Self::of_layers([files.into_iter().collect()])
     }
 
-    /// The bytes of its manifest and its tree.
+    /// The same with several layers.
+    pub fn of_layers(layers: impl IntoIterator<Item = Vec<Vec<u8>>>) -> Self {
+        let mut pieces = BTreeMap::new();
+        let mut tree = Digest::from_bytes([0; Digest::BYTES]);
+        let mut layers_of = Vec::new();
+        for files in layers {
+            let mut writer = TreeWriter::new(Vec::new());
+            let mut unpacked = 0;
+            for (number, file) in files.into_iter().enumerate() {
+                unpacked += file.len() as u64;
+                let segments = file.chunks(CHUNK_MAX).map(|bytes| put(&mut pieces, bytes));
+                let segments = segments.map(Segment::Chunk).collect();
+                let path = format!("{number:06}").into_bytes();
+                let (kind, attributes) = (EntryKind::File { segments }, Attributes::default());
+                writer.add(&Entry { path, kind, attributes }).expect("it is in order");
+            }
+            let entries = writer.entries();
+            let encoded = writer.finish();
+            tree = digest_of(&encoded);
+            let chunks = encoded.chunks(CHUNK_MAX).map(|bytes| put(&mut pieces, bytes)).collect();
+            layers_of.push(Layer { tree: chunks, digest: tree, unpacked, entries });
+        }
+        let variant = Variant { layers: layers_of, ..Variant::default() };
+        let manifest = Manifest { variants: vec![variant] }.encode();
+        let digest = digest_of(&manifest);
+        pieces.insert(digest, manifest);
+        Self { manifest: digest, tree, pieces }
+    }
+
+    /// The bytes of its manifest and of its last tree, which is one chunk.
     pub fn structure(&self) -> Vec<Vec<u8>> {
-        let manifest = self.bytes(&self.manifest).to_vec();
-        let tree = String::from_utf8(manifest.clone()).expect("text");
-        let tree = tree.split_whitespace().last().expect("a tree").parse().expect("a digest");
-        vec![manifest, self.bytes(&tree).to_vec()]
+        vec![self.bytes(&self.manifest).to_vec(), self.bytes(&self.tree).to_vec()]
     }
 
     pub fn digests(&self) -> Vec<Digest> {
@@ -51,7 +67,13 @@ impl Package {
     }
 }
 
-/// A chunk that differs for each number, of a length in bytes.
+fn put(pieces: &mut BTreeMap<Digest, Vec<u8>>, bytes: &[u8]) -> ChunkRef {
+    let digest = digest_of(bytes);
+    pieces.insert(digest, bytes.to_vec());
+    ChunkRef { digest, length: bytes.len() as u32 }
+}
+
+/// Bytes that differ for each number, of a length.
 pub fn chunk(number: u64, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     let mut hash = blake3::Hasher::new();
