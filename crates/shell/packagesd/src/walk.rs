@@ -10,7 +10,7 @@ use crate::contents::{self, Contents, Reference};
 use crate::failure;
 
 /// The maximum number of different digests of a package.
-pub(crate) const MAX_DIGESTS: usize = 1 << 20;
+pub(crate) const PACKAGE_DIGESTS_MAX: usize = 1 << 20;
 
 /// A package as the store has it.
 #[derive(Debug)]
