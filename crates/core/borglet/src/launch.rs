@@ -7,6 +7,9 @@ use spec::{Reference, TaskField, expand};
 /// The path at which a task in an alloc sees the directory shared by all tasks of the alloc.
 pub const ALLOC_DIRECTORY: &str = "/alloc";
 
+/// The path of the directory below which a task finds its packages, each by its name.
+pub const PACKAGES_DIRECTORY: &str = "/packages";
+
 /// The path of the client directory with the task's certificate, for tasks that call the cell's
 /// API.
 pub const CLIENT_DIRECTORY: &str = "/run/bourg/cell";

@@ -273,7 +273,7 @@ fn remove(path: &Path) {
 }
 
 /// Whether a retry, here or at another master, would return the same status.
-fn is_final(status: &Status) -> bool {
+pub(super) fn is_final(status: &Status) -> bool {
     let answers = [
         Code::PermissionDenied,
         Code::Unauthenticated,

@@ -14,8 +14,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::capacity::Described;
 use super::cleanup::Remover;
-use super::clients::Clients;
 use super::disk;
+use super::effects::Provided;
 use super::effects::{CapMetrics, EndedByRule, Executor};
 use super::memory;
 use super::message::{Message, Obeyed};
@@ -118,7 +118,7 @@ impl Driver {
 /// Adopts the existing instances and starts the driver.
 pub(super) fn start(
     files: Files,
-    clients: Clients,
+    provided: Provided,
     machine: Described,
     uids: Uids,
     probed: Result<(), String>,
@@ -137,7 +137,14 @@ pub(super) fn start(
     }
     let users: Vec<_> =
         recovered.iter().map(|found| (found.launch.instance, found.launch.uid)).collect();
-    clients.adopt(&users);
+    provided.clients.adopt(&users);
+    for found in &recovered {
+        let instance = found.launch.instance;
+        match files.binds(instance) {
+            Ok(sources) => provided.packages.adopt(instance, sources),
+            Err(error) => tracing::error!("cannot tell the packages of {instance}: {error:#}"),
+        }
+    }
     recovered.iter().for_each(|found| files.owners.add(&found.launch));
     if !allocs.is_empty() {
         tracing::info!("adopting {} allocs", allocs.len());
@@ -171,7 +178,7 @@ pub(super) fn start(
     let shortages = memory::watch(&files, report.capacity.ram, messages.clone())?;
     disk::watch(files.clone(), report, disk, messages.clone())?;
     tokio::spawn(ports::watch(files.clone(), range, messages.clone()));
-    let mut executor = Executor::new(files, clients, remover, messages.clone(), stamp, uids);
+    let mut executor = Executor::new(files, provided, remover, messages.clone(), stamp, uids);
     let caps = executor.caps().clone();
     let ended_by_rule = executor.ended_by_rule().clone();
     for instance in adopted {

@@ -2,6 +2,7 @@
 //! inputs.
 
 use borglet::{DesiredAlloc, Effect, HeldPort, Input, Launch, Notice, Rule};
+use linux::record::Bind;
 use linux::task::{Delivery, ShimChild, TaskDirectory, TaskError};
 use linux::uid::Holder;
 use model::{End, FinalUsage, InstanceId, Resources, Stamp, UserName};
@@ -19,6 +20,7 @@ use super::clients::Clients;
 use super::disk;
 use super::message::Message;
 use super::notice;
+use super::packages::Packages;
 use super::ports;
 use super::probe;
 use super::readable::readable;
@@ -45,7 +47,7 @@ const LOOKS_AT_ONCE: usize = 16;
 #[derive(Clone)]
 pub(crate) struct Executor {
     files: Files,
-    clients: Clients,
+    provided: Provided,
     remover: Remover,
     checks: Checks,
     to_driver: mpsc::Sender<Message>,
@@ -78,20 +80,46 @@ impl EndedByRule {
     }
 }
 
+/// What tasks are given by others than their machine.
+#[derive(Clone)]
+pub(crate) struct Provided {
+    /// Their certificates.
+    pub(super) clients: Clients,
+    /// Their packages.
+    pub(super) packages: Packages,
+}
+
+impl Provided {
+    /// Gets what a task needs: packages, and last its certificate. Returns its bind mounts.
+    async fn begin(&self, launch: &Launch, uid: u32) -> anyhow::Result<Vec<Bind>> {
+        let mut binds = self.packages.begin(&launch.desired).await?;
+        if launch.desired.spec.api {
+            binds.push(self.clients.begin(launch.instance, uid).await?);
+        }
+        Ok(binds)
+    }
+
+    /// An instance has ended, or was not started.
+    fn end(&self, instance: InstanceId) {
+        self.clients.end(instance);
+        self.packages.end(instance);
+    }
+}
+
 /// The outcome of a start.
 enum Begun {
     /// The shim, and the turn of the set-up, which lasts until the program runs.
     Runs(ShimChild, Turn<UserName>),
     PortTaken(HeldPort),
     UidTaken(Holder),
-    /// Without its certificate it does not start, which is nobody's failure.
-    NoCertificate(anyhow::Error),
+    /// Without its certificate or a package it does not start, which is nobody's failure.
+    NotProvided(anyhow::Error),
 }
 
 impl Executor {
     pub(crate) fn new(
         files: Files,
-        clients: Clients,
+        provided: Provided,
         remover: Remover,
         to_driver: mpsc::Sender<Message>,
         persisted: Stamp,
@@ -105,7 +133,7 @@ impl Executor {
         let ended_by_rule = EndedByRule::default();
         Self {
             files,
-            clients,
+            provided,
             remover,
             checks,
             to_driver,
@@ -346,8 +374,8 @@ impl Executor {
                 }
                 // Not a failure of the task: its next instance gets another port.
                 Ok(Begun::PortTaken(held)) => this.tell(Input::PortTaken(instance, held)).await,
-                Ok(Begun::NoCertificate(error)) => {
-                    this.clients.end(instance);
+                Ok(Begun::NotProvided(error)) => {
+                    this.provided.end(instance);
                     let end = End::Lost { reason: format!("{error:#}") };
                     this.tell(Input::Ended(instance, end, FinalUsage::UNMEASURED)).await;
                 }
@@ -356,7 +384,7 @@ impl Executor {
                     this.tell(Input::UidTaken(instance)).await;
                 }
                 Err(error) => {
-                    this.clients.end(instance);
+                    this.provided.end(instance);
                     let reason = format!("{error:#}");
                     this.tell(match error.downcast_ref::<Stopped>() {
                         // Its end is that of a stopped task.
@@ -374,7 +402,7 @@ impl Executor {
 
     /// Creates what a task needs, its certificate last if it requests one, and starts it.
     async fn begin(&self, launch: Launch, mut start: UnderWay) -> anyhow::Result<Begun> {
-        let (instance, uid, launch) = (launch.instance, launch.uid, Arc::new(launch));
+        let (uid, launch) = (launch.uid, Arc::new(launch));
         let (files, made) = (self.files.clone(), Arc::clone(&launch));
         let mut turn = start.unless_stopped(self.set_ups.of(&launch.desired.user)).await?;
         self.files.owners.add(&launch);
@@ -394,23 +422,19 @@ impl Executor {
             Ok(task) => task,
             Err(begun) => return Ok(begun),
         };
-        let client = match launch.desired.spec.api {
-            true => {
-                // The master may take its time for the certificate.
-                drop(turn);
-                let client = start.unless_stopped(self.clients.begin(instance, uid)).await?;
-                let client = match client {
-                    Ok(client) => client,
-                    Err(error) => return Ok(Begun::NoCertificate(error)),
-                };
-                turn = start.unless_stopped(self.set_ups.of(&launch.desired.user)).await?;
-                Some(client)
-            }
-            false => None,
-        };
+        let mut provided = Vec::new();
+        if launch.desired.spec.api || !launch.desired.spec.packages.is_empty() {
+            // Masters and stores may take their time.
+            drop(turn);
+            provided = match start.unless_stopped(self.provided.begin(&launch, uid)).await? {
+                Ok(provided) => provided,
+                Err(error) => return Ok(Begun::NotProvided(error)),
+            };
+            turn = start.unless_stopped(self.set_ups.of(&launch.desired.user)).await?;
+        }
         let files = self.files.clone();
         let started = tokio::task::spawn_blocking(move || {
-            let record = files.launch_record(&launch, client)?;
+            let record = files.launch_record(&launch, provided)?;
             start.commit()?;
             // Until its shim is there.
             let _start = start;
@@ -430,7 +454,7 @@ impl Executor {
                 Ok(Some(shim)) => this.follow(instance, None, shim).await,
                 Ok(None) => {
                     this.look(instance).await;
-                    this.clients.end(instance);
+                    this.provided.end(instance);
                 }
                 Err(error) => tracing::error!("cannot watch {instance}: {error:#}"),
             }
@@ -445,7 +469,7 @@ impl Executor {
         shim: OwnedFd,
     ) {
         self.follow_to_its_end(instance, ready, shim).await;
-        self.clients.end(instance);
+        self.provided.end(instance);
     }
 
     async fn follow_to_its_end(

@@ -35,6 +35,7 @@ mod names;
 mod notice;
 mod oom;
 mod owners;
+mod packages;
 mod port_isolation;
 mod ports;
 mod probe;
@@ -66,7 +67,9 @@ use rpc::transport::{Limits, Refusals};
 use rpc::{Credentials, Rotating};
 
 use clients::Clients;
+use effects::Provided;
 use names::{MachineNames, ResolvConf};
+use packages::Packages;
 use port_isolation::WantedPortIsolation;
 
 pub use arguments::{BorgletArgs, start};
@@ -207,7 +210,9 @@ fn run(mut options: Options, listener: TcpListener) -> anyhow::Result<()> {
         if let Err(reason) = &probed {
             tracing::error!("this machine can run no tasks: {reason}");
         }
-        let driver = driver::start(files.clone(), clients.clone(), machine, options.uids, probed)?;
+        let packages = Packages::new(&files, credentials.clone(), masters.clone())?;
+        let provided = Provided { clients: clients.clone(), packages: packages.clone() };
+        let driver = driver::start(files.clone(), provided, machine, options.uids, probed)?;
         let cell = credentials.credentials().cell().to_owned();
         let service = service::Service::new(driver.clone(), files.clone(), cell, masters);
         let limits = Limits { drain: Duration::from_millis(200), ..Limits::default() };
@@ -228,6 +233,7 @@ fn run(mut options: Options, listener: TcpListener) -> anyhow::Result<()> {
             served = serving => served?,
             never = renewed.run() => match never {},
             never = clients.run() => match never {},
+            never = packages.run() => match never {},
             never = names.clone().follow() => match never {},
             never = resolve(dns, names) => match never {},
         }

@@ -273,17 +273,17 @@ impl Files {
         }
     }
 
-    /// The launch record for the shim, with the task's client directory if it has one.
+    /// The launch record for the shim, with what others provide for the task.
     pub(crate) fn launch_record(
         &self,
         launch: &Launch,
-        client: Option<Bind>,
+        provided: Vec<Bind>,
     ) -> anyhow::Result<record::Launch> {
         let Desired { instance, alloc, user, job, priority, spec, ports, .. } = &launch.desired;
         let (index, generation) = (instance.index, instance.generation);
         let mut jail = Jail::host(self.executable().to_owned());
         jail.binds.extend(alloc.map(|alloc| self.shown_alloc(alloc)).transpose()?);
-        jail.binds.extend(client);
+        jail.binds.extend(provided);
         jail.binds.push(notice::bind(&self.task(*instance)?));
         let network = self.network_of(&launch.desired)?;
         let gateway = network.as_ref().map(|network| network.gateway);
@@ -312,6 +312,16 @@ impl Files {
             network,
             capabilities: spec.kernel_features.iter().map(|feature| feature.number()).collect(),
         })
+    }
+
+    /// What an instance sees besides its machine's files, by the paths on its machine.
+    pub(crate) fn binds(
+        &self,
+        instance: InstanceId,
+    ) -> anyhow::Result<impl Iterator<Item = PathBuf> + use<>> {
+        let record = record::Launch::read(self.task(instance)?.path())?;
+        let binds = record.map(|record| record.jail.binds).unwrap_or_default();
+        Ok(binds.into_iter().map(|bind| bind.source))
     }
 
     /// Every instance that an earlier Borglet left and that still matters. `now` is the current

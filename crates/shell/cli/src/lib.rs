@@ -27,6 +27,7 @@ pub mod master;
 mod metrics;
 mod moment;
 mod notice_max;
+mod package;
 mod plan;
 mod quota;
 mod reclaim;
@@ -126,6 +127,9 @@ pub enum Command {
     /// Find tasks by name: where they are, on which ports, and whether they are healthy.
     #[command(subcommand)]
     Bns(bns::Command),
+    /// Manage packages: versions of sets of files that tasks use.
+    #[command(subcommand)]
+    Package(package::Command),
     /// Manage services: one name in BNS and DNS for the tasks of several jobs.
     #[command(subcommand)]
     Service(service::Command),
@@ -449,6 +453,7 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Pack { source } => return copy::pack_here(&source),
         Command::Unpack { destination } => copy::unpack_here(&destination)?,
         Command::Bns(command) => bns::bns(cell, &command)?,
+        Command::Package(command) => package::package(cell, &command)?,
         Command::Service(command) => service::service(cell, &command)?,
         Command::Proxy(args) => proxyd::start(cell, &args)?,
         Command::Metrics(args) => metrics::metrics(cell, &args)?,

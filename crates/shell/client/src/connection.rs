@@ -268,6 +268,12 @@ impl Connection {
         self.user.as_deref()
     }
 
+    /// The certificate with which it calls, and would call others in the cell; `None` within a process.
+    #[must_use]
+    pub fn credentials(&self) -> Option<&Rotating> {
+        self.credentials.as_ref()
+    }
+
     /// Sets how long to retry a busy master.
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;

@@ -1,8 +1,11 @@
 //! Reading chunks from a store.
 
+use std::collections::VecDeque;
+
 use api::v1;
 use model::Digest;
 use rpc::Rotating;
+use tonic::Streaming;
 
 use super::{CHUNK_BYTES_MAX, Store, StoreError, joined};
 
@@ -14,6 +17,19 @@ const DIGESTS_MAX: usize = 1_024;
 pub struct Reader {
     store: Store,
     right: v1::Statement,
+}
+
+/// Chunks that are read in the order in which they were asked for.
+#[derive(Debug)]
+pub struct Chunks {
+    reader: Reader,
+    /// What is still to be asked for.
+    digests: VecDeque<Digest>,
+    answers: Option<Streaming<v1::FetchResponse>>,
+    /// The number of chunks of the request that have not come yet.
+    left: usize,
+    arrived: VecDeque<Vec<u8>>,
+    partial: Vec<u8>,
 }
 
 impl Reader {
@@ -29,62 +45,81 @@ impl Reader {
         Ok(Self { store: Store::connect(store, credentials)?, right })
     }
 
-    /// Reads chunks in this order and gives each to `each`, which may wait. Their digests are for the receiver to check.
-    ///
-    /// # Errors
-    /// When the store does not send them all.
-    pub async fn read<E: From<StoreError>>(
-        &mut self,
-        digests: &[Digest],
-        mut each: impl AsyncFnMut(Vec<u8>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        for some in digests.chunks(DIGESTS_MAX) {
-            let request =
-                v1::FetchRequest { right: Some(self.right.clone()), digests: joined(some) };
-            let answered = self.store.client.fetch(request).await;
-            let mut answers = answered.map_err(|status| self.store.failed(&status))?.into_inner();
-            let (mut partial, mut left) = (Vec::new(), some.len());
-            loop {
-                let answer =
-                    answers.message().await.map_err(|status| self.store.failed(&status))?;
-                let Some(v1::FetchResponse { chunks, more }) = answer else { break };
-                let last = chunks.len().saturating_sub(1);
-                for (position, chunk) in chunks.into_iter().enumerate() {
-                    let chunk = match partial.is_empty() {
-                        true => chunk,
-                        false => [std::mem::take(&mut partial), chunk].concat(),
-                    };
-                    if chunk.len() > CHUNK_BYTES_MAX {
-                        return Err(self.store.wrong("a chunk that is too long").into());
-                    }
-                    if more && position == last {
-                        partial = chunk;
-                        continue;
-                    }
-                    left = left
-                        .checked_sub(1)
-                        .ok_or_else(|| self.store.wrong("more chunks than were asked for"))?;
-                    each(chunk).await?;
-                }
-            }
-            if left > 0 || !partial.is_empty() {
-                return Err(self.store.wrong("fewer chunks than were asked for").into());
-            }
+    /// Begins to read chunks, in this order. Their digests are for the receiver to check.
+    #[must_use]
+    pub fn read(&self, digests: impl IntoIterator<Item = Digest>) -> Chunks {
+        Chunks {
+            reader: self.clone(),
+            digests: digests.into_iter().collect(),
+            answers: None,
+            left: 0,
+            arrived: VecDeque::new(),
+            partial: Vec::new(),
         }
-        Ok(())
     }
 
     /// Reads one chunk.
     ///
     /// # Errors
-    /// As [`Reader::read`].
-    pub async fn one(&mut self, digest: Digest) -> Result<Vec<u8>, StoreError> {
-        let mut read = Vec::new();
-        self.read(&[digest], async |chunk| {
-            read = chunk;
-            Ok::<(), StoreError>(())
-        })
-        .await?;
-        Ok(read)
+    /// When the store does not send it.
+    pub async fn one(&self, digest: Digest) -> Result<Vec<u8>, StoreError> {
+        let read = self.read([digest]).next().await?;
+        read.ok_or_else(|| self.store.wrong("nothing"))
+    }
+}
+
+impl Chunks {
+    /// The next chunk; `None` after the last.
+    ///
+    /// # Errors
+    /// When the store does not send what was asked for.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
+        loop {
+            if let Some(chunk) = self.arrived.pop_front() {
+                return Ok(Some(chunk));
+            }
+            let store = &mut self.reader.store;
+            let Some(answers) = &mut self.answers else {
+                let number = self.digests.len().min(DIGESTS_MAX);
+                if number == 0 {
+                    return Ok(None);
+                }
+                let some: Vec<Digest> = self.digests.drain(..number).collect();
+                let right = Some(self.reader.right.clone());
+                let request = v1::FetchRequest { right, digests: joined(&some) };
+                let answered = store.client.fetch(request).await;
+                self.answers = Some(answered.map_err(|status| store.failed(&status))?.into_inner());
+                self.left = number;
+                continue;
+            };
+            match answers.message().await.map_err(|status| store.failed(&status))? {
+                Some(answer) => self.take(answer)?,
+                None if self.left == 0 && self.partial.is_empty() => self.answers = None,
+                None => return Err(store.wrong("fewer chunks than were asked for")),
+            }
+        }
+    }
+
+    fn take(&mut self, answer: v1::FetchResponse) -> Result<(), StoreError> {
+        let last = answer.chunks.len().saturating_sub(1);
+        for (position, chunk) in answer.chunks.into_iter().enumerate() {
+            let chunk = match self.partial.is_empty() {
+                true => chunk,
+                false => [std::mem::take(&mut self.partial), chunk].concat(),
+            };
+            if chunk.len() > CHUNK_BYTES_MAX {
+                return Err(self.reader.store.wrong("a chunk that is too long"));
+            }
+            if answer.more && position == last {
+                self.partial = chunk;
+                continue;
+            }
+            self.left = match self.left.checked_sub(1) {
+                Some(left) => left,
+                None => return Err(self.reader.store.wrong("more chunks than were asked for")),
+            };
+            self.arrived.push_back(chunk);
+        }
+        Ok(())
     }
 }

@@ -1,0 +1,50 @@
+//! `bourg package verify`: every byte of a version is read from a store and checked.
+
+use std::io;
+
+use api::v1;
+use client::Target;
+use client::packages::{Reader, StoreError};
+use command::{Done, Failure, output, with_cell};
+use model::{Bytes, Digest, PackageReference};
+use package::chunk::{ChunkRef, ChunkSource};
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
+
+/// The chunks of a store, read one after the other on a thread.
+struct FromStore {
+    reader: Reader,
+    runtime: Handle,
+}
+
+impl ChunkSource for FromStore {
+    fn get(&mut self, chunk: &ChunkRef, into: &mut Vec<u8>) -> io::Result<()> {
+        let read = self.runtime.block_on(self.reader.one(chunk.digest));
+        *into = read.map_err(io::Error::other)?;
+        Ok(())
+    }
+}
+
+pub(super) fn verify(cell: Target<'_>, package: &PackageReference) -> Done {
+    with_cell(cell, async |mut connection| {
+        let request = v1::ReadPackageRequest { package: package.to_string() };
+        let allowed = connection
+            .ask(request, async |mut client, request| client.packages.read(request).await)
+            .await?;
+        let failed = |error: StoreError| Failure::failed(format!("error: {error}"));
+        let known = allowed.package.unwrap_or_default();
+        let digest: Digest = known.digest.parse().map_err(Failure::failed)?;
+        let store = allowed.stores.first().ok_or_else(|| failed(StoreError::NoStore))?;
+        let credentials = connection.credentials().ok_or_else(|| {
+            Failure::failed("error: this connection has no certificate for a store of packages")
+        })?;
+        let reader = Reader::new(store, credentials, allowed.right.unwrap_or_default());
+        let mut source = FromStore { reader: reader.map_err(failed)?, runtime: Handle::current() };
+        let verified = spawn_blocking(move || package::verify::verify(digest, &mut source)).await;
+        let verified = verified
+            .map_err(Failure::failed)?
+            .map_err(|error| Failure::failed(format!("error: {} is damaged: {error}", known.id)))?;
+        let (stored, entries) = (Bytes(verified.stored), verified.entries);
+        output::print(&format!("{} is complete: {stored}, {entries} entries\n", known.id))
+    })
+}
