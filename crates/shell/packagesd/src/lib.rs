@@ -16,7 +16,6 @@ mod announce;
 mod arguments;
 mod closures;
 mod collecting;
-mod contents;
 mod driven;
 mod failure;
 mod fetching;

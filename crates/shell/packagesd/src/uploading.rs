@@ -241,17 +241,24 @@ impl<'a> Receiving<'a> {
             )));
         }
         drop(turn);
-        let contents = walked.contents;
+        let (stored, manifest_read) = (walked.bytes_stored, walked.manifest);
+        let variants = &manifest_read.variants;
+        let layers = || variants.iter().flat_map(|variant| &variant.layers);
+        let architectures = variants.iter().map(|variant| variant.architecture.clone());
+        let kind = match manifest_read.is_image() {
+            true => v1::PackageKind::Image,
+            false => v1::PackageKind::Files,
+        };
         let settings = parts.store.settings();
         let kept = settings.grace.0 / 2;
         let receipt = v1::Receipt {
             manifest: manifest.as_bytes().to_vec(),
             user: self.upload.user().to_string(),
-            bytes_stored: walked.bytes_stored,
-            bytes_unpacked: contents.bytes_unpacked,
-            entries: contents.entries,
-            kind: contents.kind.into(),
-            architectures: contents.architectures,
+            bytes_stored: stored,
+            bytes_unpacked: layers().map(|layer| layer.unpacked).fold(0, u64::saturating_add),
+            entries: layers().map(|layer| layer.entries).fold(0, u64::saturating_add),
+            kind: kind.into(),
+            architectures: architectures.filter(|it| !it.is_empty()).collect(),
             until: Time(settings.clock.now().0.saturating_add(kept)).0,
         };
         let receipt = rpc::statement::sign(&parts.credentials.credentials(), &receipt);

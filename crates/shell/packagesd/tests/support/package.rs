@@ -1,41 +1,74 @@
 //! Packages to push: a manifest, a tree, and chunks.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::Digest;
+use package::chunk::{ChunkRef, digest_of};
+use package::manifest::{ImageConfig, Layer, Manifest, Variant};
+use package::tree::{Attributes, Entry, EntryKind, Segment, TreeWriter};
 
 /// The pieces of a package by their digests.
 pub struct Package {
     pub manifest: Digest,
+    pub layer: Layer,
     pieces: BTreeMap<Digest, Vec<u8>>,
 }
 
 impl Package {
-    /// A package of these chunks.
+    /// A package of these chunks, each a file.
     pub fn new(chunks: impl IntoIterator<Item = Vec<u8>>) -> Self {
+        Self::made(chunks, None, None)
+    }
+
+    /// An image, with a label that makes its manifest long.
+    pub fn image(chunks: impl IntoIterator<Item = Vec<u8>>, label: String) -> Self {
+        let labels = BTreeMap::from([("label".to_owned(), label)]);
+        Self::made(chunks, Some(ImageConfig { labels, ..ImageConfig::default() }), None)
+    }
+
+    /// A package with a further layer, whose pieces it does not have.
+    pub fn over(chunks: impl IntoIterator<Item = Vec<u8>>, layer: Layer) -> Self {
+        Self::made(chunks, None, Some(layer))
+    }
+
+    fn made(
+        chunks: impl IntoIterator<Item = Vec<u8>>,
+        config: Option<ImageConfig>,
+        further: Option<Layer>,
+    ) -> Self {
         let mut pieces = BTreeMap::new();
         let mut add = |bytes: Vec<u8>| {
-            let digest = Digest::from_bytes(*blake3::hash(&bytes).as_bytes());
-            pieces.insert(digest, bytes);
-            digest
+            let chunk =
+                ChunkRef { digest: digest_of(&bytes), length: bytes.len().try_into().unwrap() };
+            pieces.insert(chunk.digest, bytes);
+            chunk
         };
-        let mut tree = String::new();
-        for chunk in chunks {
-            let length = chunk.len();
-            let _ = writeln!(tree, "chunk {} {length}", add(chunk));
+        let mut tree = TreeWriter::new(Vec::new());
+        let (mut unpacked, mut stored, mut entries) = (0, BTreeSet::new(), 0);
+        for (chunk, number) in chunks.into_iter().zip(0..) {
+            let chunk = add(chunk);
+            let segments = vec![Segment::Chunk(chunk)];
+            let attributes = Attributes { mode: 0o644, ..Attributes::default() };
+            let (path, kind) = (format!("{number:08}").into_bytes(), EntryKind::File { segments });
+            tree.add(&Entry { path, kind, attributes }).unwrap();
+            unpacked += u64::from(chunk.length);
+            stored.insert(chunk);
+            entries += 1;
         }
-        let tree = add(tree.into_bytes());
-        let manifest = add(format!("manifest\ntree {tree}\n").into_bytes());
-        Self { manifest, pieces }
+        let encoded = tree.finish();
+        let stored = stored.iter().map(|chunk| u64::from(chunk.length)).sum();
+        let tree = encoded.chunks(200_000).map(|piece| add(piece.to_vec())).collect();
+        let layer = Layer { tree, digest: digest_of(&encoded), stored, unpacked, entries };
+        let layers = [Some(layer.clone()), further].into_iter().flatten().collect();
+        let variant = Variant { layers, config, architecture: "amd64".to_owned() };
+        let manifest = add(Manifest { variants: vec![variant] }.encode()).digest;
+        Self { manifest, layer, pieces }
     }
 
     /// The bytes of its manifest and its tree.
     pub fn structure(&self) -> Vec<Vec<u8>> {
-        let manifest = self.bytes(&self.manifest).to_vec();
-        let tree = String::from_utf8(manifest.clone()).expect("text");
-        let tree = tree.split_whitespace().last().expect("a tree").parse().expect("a digest");
-        vec![manifest, self.bytes(&tree).to_vec()]
+        let tree = self.layer.tree.iter().map(|chunk| chunk.digest);
+        [self.manifest].into_iter().chain(tree).map(|digest| self.bytes(&digest).to_vec()).collect()
     }
 
     pub fn digests(&self) -> Vec<Digest> {
