@@ -118,7 +118,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("schedulerd", &["model", "cell", "follower", "api", "formats", "rpc", "process"]),
-    ("packagesd", &["model", "api", "package-store", "rpc", "process"]),
+    ("packagesd", &["model", "package", "api", "package-store", "rpc", "process"]),
     (
         "borgletd",
         &[

@@ -21,9 +21,9 @@ use model::{Digest, Span, Time, UserName};
 use tokio::time::Instant;
 
 use crate::index::{Index, Pack};
-use crate::pack::{Builder, Entry, PackId};
+use crate::pack::{Builder, PackEntry, PackId};
 use crate::upload::before;
-use crate::{Error, PackageStore, Result};
+use crate::{Error, PackageStore, StoreResult};
 
 /// How old the announcement of a collection becomes before another one may begin.
 const LEASE: Duration = Duration::from_secs(3_600);
@@ -41,7 +41,7 @@ const VICTIMS_MAX: usize = 4_096;
 
 /// What a collection did, or would do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct Collected {
     /// The packs that were removed, without a needed chunk.
     pub removed: Vec<PackId>,
     /// The packs that were replaced by new ones with their needed chunks.
@@ -59,8 +59,8 @@ struct Victim {
 
 #[derive(Debug)]
 enum Keep {
-    Bytes(Entry),
-    Hold(Entry),
+    Bytes(PackEntry),
+    Hold(PackEntry),
 }
 
 impl PackageStore {
@@ -75,7 +75,7 @@ impl PackageStore {
         live: impl Fn(&Digest) -> bool,
         younger_than: Duration,
         plan_only: bool,
-    ) -> Result<Plan> {
+    ) -> StoreResult<Collected> {
         let grace = Span(u64::try_from(younger_than.as_micros()).unwrap_or(u64::MAX));
         let grace = Span(grace.0.max(self.settings().grace.0));
         self.refresh().await?;
@@ -85,7 +85,7 @@ impl PackageStore {
         }
         self.objects().sweep(grace.to_std()).await?;
         if planned.is_empty() {
-            return Ok(Plan::default());
+            return Ok(Collected::default());
         }
         let announced: HashSet<PackId> = planned.iter().map(|victim| victim.pack.id).collect();
         drop(planned);
@@ -104,7 +104,7 @@ impl PackageStore {
     }
 
     /// Announces the packs that may be deleted from now on.
-    async fn announce(&self, packs: &HashSet<PackId>) -> Result<()> {
+    async fn announce(&self, packs: &HashSet<PackId>) -> StoreResult<()> {
         let text: String = packs.iter().map(|pack| format!("{pack}\n")).collect();
         for _ in 0..2 {
             if self.objects().begin_collecting(text.clone().into()).await? {
@@ -158,12 +158,12 @@ impl PackageStore {
         victims
     }
 
-    async fn carry_out(&self, victims: Vec<Victim>, began: Instant) -> Result<Plan> {
+    async fn carry_out(&self, victims: Vec<Victim>, began: Instant) -> StoreResult<Collected> {
         let mut by_user: BTreeMap<UserName, Vec<Victim>> = BTreeMap::new();
         for victim in victims {
             by_user.entry(victim.pack.footer.user.clone()).or_default().push(victim);
         }
-        let mut done = Plan::default();
+        let mut done = Collected::default();
         for (user, victims) in by_user {
             let at = victims.iter().map(|victim| victim.pack.footer.at).max();
             let at = at.unwrap_or_default();
@@ -198,7 +198,7 @@ impl<'a> Rewrite<'a> {
     }
 
     /// Copies what is kept of a pack. A pack with wrong bytes stays as it is, for somebody to look at.
-    async fn take(&mut self, victim: Victim, done: &mut Plan) -> Result<()> {
+    async fn take(&mut self, victim: Victim, done: &mut Collected) -> StoreResult<()> {
         for keep in &victim.keep {
             if !self.pack.has_room(keep.bytes()) {
                 self.write().await?;
@@ -229,7 +229,7 @@ impl<'a> Rewrite<'a> {
     }
 
     /// Writes what is left, then deletes the old packs.
-    async fn finish(&mut self, done: &mut Plan) -> Result<()> {
+    async fn finish(&mut self, done: &mut Collected) -> StoreResult<()> {
         self.write().await?;
         for victim in std::mem::take(&mut self.finished) {
             let id = victim.pack.id;
@@ -244,7 +244,7 @@ impl<'a> Rewrite<'a> {
         Ok(())
     }
 
-    async fn write(&mut self) -> Result<()> {
+    async fn write(&mut self) -> StoreResult<()> {
         let pack = std::mem::take(&mut self.pack);
         if pack.is_empty() {
             return Ok(());
@@ -267,7 +267,7 @@ impl Keep {
     }
 }
 
-impl Plan {
+impl Collected {
     fn add(&mut self, victim: &Victim) {
         let kept: u64 = victim.keep.iter().map(Keep::bytes).sum();
         self.bytes += victim.pack.size.saturating_sub(kept);
@@ -276,8 +276,8 @@ impl Plan {
     }
 }
 
-fn summary(victims: &[Victim]) -> Plan {
-    let mut plan = Plan::default();
+fn summary(victims: &[Victim]) -> Collected {
+    let mut plan = Collected::default();
     victims.iter().for_each(|victim| plan.add(victim));
     plan
 }

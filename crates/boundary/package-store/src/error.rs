@@ -8,7 +8,7 @@ use model::{Beyond, Digest};
 use crate::pack::{MAX_CHUNK_BYTES, PackId};
 
 /// The result type of this crate.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub type StoreResult<T, E = Error> = Result<T, E>;
 
 /// An error of a store of packages, of its contents, or of a call.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +42,7 @@ pub enum Error {
 
     /// No space is left.
     #[error(
-        "cannot write {object}: the store {location} is full; free space there, or remove packages with `bourg package remove` and wait for the next collection"
+        "cannot write {object}: the store {location} is full; free space there, or remove packages with `bourg package delete` and wait for the next collection"
     )]
     Full {
         /// The name of the object.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use model::{Asker, Beyond, Digest, Held, SharedBound, Time, UserName};
 
-use crate::pack::{Entry, Footer, PackId};
+use crate::pack::{Footer, PackEntry, PackId};
 
 /// The objects that are set aside and remembered with the reason; further ones are read again at each listing.
 const ASIDE_MAX: usize = 1_000;
@@ -35,12 +35,12 @@ impl Pack {
 
     /// The chunks whose bytes it has, in bytes.
     pub(crate) fn data_bytes(&self) -> u64 {
-        self.footer.entries.iter().map(Entry::bytes).sum()
+        self.footer.entries.iter().map(PackEntry::bytes).sum()
     }
 }
 
 /// The place of an entry: the slot of its pack, and its number there.
-type Place = (u32, u32);
+type EntryPlace = (u32, u32);
 
 /// All packs that are known.
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ pub(crate) struct Index {
     slots: Vec<Option<Arc<Pack>>>,
     free: Vec<u32>,
     by_id: HashMap<PackId, u32>,
-    places: HashTable<Place>,
+    places: HashTable<EntryPlace>,
     hasher: RandomState,
     /// How many entries the packs of each user have.
     entries_of: HashMap<UserName, u64>,
@@ -79,7 +79,7 @@ impl Index {
             *place = Some(Arc::clone(&pack));
         }
         let (slots, hasher) = (&self.slots, &self.hasher);
-        let rehash = |place: &Place| hasher.hash_one(digest_at(slots, *place));
+        let rehash = |place: &EntryPlace| hasher.hash_one(digest_at(slots, *place));
         for (number, entry) in (0..).zip(&pack.footer.entries) {
             let hash = hasher.hash_one(Some(entry.digest));
             self.places.insert_unique(hash, (slot, number), rehash);
@@ -112,7 +112,7 @@ impl Index {
     }
 
     /// The entries of a chunk with their packs.
-    pub(crate) fn of(&self, digest: &Digest) -> impl Iterator<Item = (&Arc<Pack>, &Entry)> {
+    pub(crate) fn of(&self, digest: &Digest) -> impl Iterator<Item = (&Arc<Pack>, &PackEntry)> {
         let hash = self.hasher.hash_one(Some(*digest));
         let places = self.places.iter_hash(hash);
         places.filter_map(move |(slot, number)| {
@@ -123,7 +123,7 @@ impl Index {
     }
 
     /// Where the bytes of a chunk are: all packs that have them, except where they were found to be wrong.
-    pub(crate) fn copies(&self, digest: &Digest) -> impl Iterator<Item = (&Arc<Pack>, &Entry)> {
+    pub(crate) fn copies(&self, digest: &Digest) -> impl Iterator<Item = (&Arc<Pack>, &PackEntry)> {
         self.of(digest).filter(|(pack, entry)| {
             entry.has_bytes()
                 && (self.spoiled.is_empty() || !self.spoiled.contains(&(pack.id, entry.digest)))
@@ -170,10 +170,15 @@ impl Index {
     }
 
     /// Whether a user may have so many more entries.
-    pub(crate) fn has_room(&self, user: &UserName, more: u64, max: u64) -> Result<(), Beyond> {
+    pub(crate) fn has_room(
+        &self,
+        user: &UserName,
+        more: u64,
+        bound: SharedBound,
+    ) -> Result<(), Beyond> {
         let own = self.entries_of.get(user).copied().unwrap_or_default();
         let held = Held { all: self.places.len() as u64, own };
-        SharedBound::new(max).take(held, more, Asker::User)
+        bound.take(held, more, Asker::User)
     }
 
     /// Remembers that an object is not a pack; `true` if that is new.
@@ -215,7 +220,8 @@ impl Index {
     }
 }
 
-fn digest_at(slots: &[Option<Arc<Pack>>], (slot, number): Place) -> Option<Digest> {
+fn digest_at(slots: &[Option<Arc<Pack>>], place: EntryPlace) -> Option<Digest> {
+    let (slot, number) = place;
     let pack = slots.get(slot as usize)?.as_ref()?;
     Some(pack.footer.entries.get(number as usize)?.digest)
 }
@@ -268,7 +274,7 @@ mod tests {
         for number in 0..10 {
             let first = number * 60_000;
             index.insert(pack("ana", first..first + 60_000));
-            let entries = index.entry_count() * size_of::<Entry>();
+            let entries = index.entry_count() * size_of::<PackEntry>();
             let table = index.places.allocation_size();
             assert!(entries + table <= 64 * index.entry_count(), "{number}: {table}");
         }
@@ -278,7 +284,9 @@ mod tests {
     fn users_share_the_index() {
         let mut index = Index::default();
         index.insert(pack("ana", 0..700));
-        let room = |user: &str, more| index.has_room(&user.parse().unwrap(), more, 1_600);
+        let room = |user: &str, more| {
+            index.has_room(&user.parse().unwrap(), more, SharedBound::new(1_600))
+        };
         assert_eq!(room("ana", 1), Err(Beyond::Share { own: 700, share: 700 }));
         assert_eq!(room("ben", 350), Ok(()));
         assert_eq!(room("ben", 351), Err(Beyond::Share { own: 0, share: 350 }));

@@ -35,9 +35,9 @@ pub mod settings;
 pub mod store;
 pub mod upload;
 
-pub use collect::Plan;
-pub use error::{Error, Result};
-pub use location::Location;
+pub use collect::Collected;
+pub use error::{Error, StoreResult};
+pub use location::StoreLocation;
 pub use pack::{MAX_CHUNK_BYTES, MAX_PACK_BYTES, PackId};
 pub use settings::{Clock, Settings};
 pub use store::{PackageStore, Totals};

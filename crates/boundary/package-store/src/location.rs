@@ -8,14 +8,14 @@ use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 
-use crate::{Error, Result};
+use crate::{Error, StoreResult};
 
 /// The scheme of an S3-compatible store.
 const S3: &str = "s3://";
 
 /// A directory, or a bucket of an S3-compatible store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Location {
+pub enum StoreLocation {
     /// A directory on a file system that this machine has mounted; created if it is missing. Several
     /// processes may share it, on several machines if the file system has atomic hard links.
     Directory(PathBuf),
@@ -25,7 +25,7 @@ pub enum Location {
     Bucket(String),
 }
 
-impl Location {
+impl StoreLocation {
     /// Parses `s3://BUCKET/PREFIX`; anything else is the path of a directory.
     #[must_use]
     pub fn parse(text: &str) -> Self {
@@ -37,7 +37,7 @@ impl Location {
 
     /// Opens the store of objects, and the prefix of all their names. On a directory, objects are synced
     /// together with their names.
-    pub(crate) async fn open(&self) -> Result<(Arc<dyn ObjectStore>, Path)> {
+    pub(crate) async fn open(&self) -> StoreResult<(Arc<dyn ObjectStore>, Path)> {
         match self {
             Self::Directory(path) => {
                 // What users upload is not for everybody on this machine.
@@ -53,7 +53,7 @@ impl Location {
     }
 
     #[cfg(feature = "s3")]
-    fn bucket(&self, url: &str) -> Result<(Arc<dyn ObjectStore>, Path)> {
+    fn bucket(&self, url: &str) -> StoreResult<(Arc<dyn ObjectStore>, Path)> {
         use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
 
         // The HTTP client takes the process's provider; an error only says that there is one already.
@@ -70,7 +70,7 @@ impl Location {
     }
 
     #[cfg(not(feature = "s3"))]
-    fn bucket(&self, _: &str) -> Result<(Arc<dyn ObjectStore>, Path)> {
+    fn bucket(&self, _: &str) -> StoreResult<(Arc<dyn ObjectStore>, Path)> {
         Err(self.bad(&"this program was built without the feature s3"))
     }
 
@@ -79,7 +79,7 @@ impl Location {
     }
 }
 
-impl fmt::Display for Location {
+impl fmt::Display for StoreLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Directory(path) => write!(f, "{}", path.display()),

@@ -12,7 +12,7 @@ use tokio_stream::StreamExt as _;
 
 use crate::error::of_object;
 use crate::pack::PackId;
-use crate::{Error, Location, Result};
+use crate::{Error, StoreLocation, StoreResult};
 
 /// The folder of packs.
 const PACKS: &str = "packs";
@@ -26,7 +26,7 @@ const COLLECTING: &str = "collecting";
 pub(crate) struct Objects {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
-    location: Location,
+    location: StoreLocation,
     /// The text of the location, for errors.
     shown: Arc<str>,
     timeout: Duration,
@@ -44,7 +44,7 @@ pub(crate) struct Listed {
 }
 
 impl Objects {
-    pub(crate) async fn open(location: &Location, timeout: Duration) -> Result<Self> {
+    pub(crate) async fn open(location: &StoreLocation, timeout: Duration) -> StoreResult<Self> {
         let (store, prefix) = location.open().await?;
         let shown = location.to_string().into();
         Ok(Self { store, prefix, location: location.clone(), shown, timeout })
@@ -56,7 +56,7 @@ impl Objects {
     }
 
     /// Lists the packs, at most `max` of them.
-    pub(crate) async fn list(&self, max: usize) -> Result<Vec<Listed>> {
+    pub(crate) async fn list(&self, max: usize) -> StoreResult<Vec<Listed>> {
         let folder = self.prefix.clone().join(PACKS);
         let mut found = Vec::new();
         let mut listed = self.store.list(Some(&folder));
@@ -75,7 +75,7 @@ impl Objects {
     }
 
     /// The last bytes of a pack, at most `length`; `None` if the pack is gone.
-    pub(crate) async fn tail(&self, id: PackId, length: u64) -> Result<Option<Bytes>> {
+    pub(crate) async fn tail(&self, id: PackId, length: u64) -> StoreResult<Option<Bytes>> {
         self.read("read the footer of", &pack_name(id), GetRange::Suffix(length)).await
     }
 
@@ -84,7 +84,7 @@ impl Objects {
         &self,
         id: PackId,
         range: std::ops::Range<u64>,
-    ) -> Result<Option<Bytes>> {
+    ) -> StoreResult<Option<Bytes>> {
         self.read("read from", &pack_name(id), GetRange::Bounded(range)).await
     }
 
@@ -93,7 +93,7 @@ impl Objects {
         &self,
         id: PackId,
         ranges: &[std::ops::Range<u64>],
-    ) -> Result<Option<Vec<Bytes>>> {
+    ) -> StoreResult<Option<Vec<Bytes>>> {
         let name = pack_name(id);
         let path = self.path(&name);
         self.within("read from", &name, async {
@@ -107,22 +107,22 @@ impl Objects {
     }
 
     /// Writes a pack durably, unless there is one of this name: then it has the same bytes.
-    pub(crate) async fn create(&self, id: PackId, bytes: PutPayload) -> Result<()> {
+    pub(crate) async fn create(&self, id: PackId, bytes: PutPayload) -> StoreResult<()> {
         self.put(&pack_name(id), bytes).await.map(|_| ())
     }
 
     /// Deletes a pack, which may be gone already.
-    pub(crate) async fn delete(&self, id: PackId) -> Result<()> {
+    pub(crate) async fn delete(&self, id: PackId) -> StoreResult<()> {
         self.remove(&pack_name(id)).await
     }
 
     /// Writes the object of a collection; `false` if there is one already.
-    pub(crate) async fn begin_collecting(&self, doomed: Bytes) -> Result<bool> {
+    pub(crate) async fn begin_collecting(&self, doomed: Bytes) -> StoreResult<bool> {
         self.put(COLLECTING, doomed.into()).await
     }
 
     /// The object of the collection that is under way, and its age.
-    pub(crate) async fn collecting(&self) -> Result<Option<(Bytes, Duration)>> {
+    pub(crate) async fn collecting(&self) -> StoreResult<Option<(Bytes, Duration)>> {
         let path = self.path(COLLECTING);
         let read = self.within("read", COLLECTING, async {
             let object = match self.store.get_opts(&path, GetOptions::default()).await {
@@ -139,14 +139,14 @@ impl Objects {
     }
 
     /// Removes the object of a collection.
-    pub(crate) async fn end_collecting(&self) -> Result<()> {
+    pub(crate) async fn end_collecting(&self) -> StoreResult<()> {
         self.remove(COLLECTING).await
     }
 
     /// Removes files of interrupted writes that are older than a duration, and returns their size. Only
     /// directories have such files.
-    pub(crate) async fn sweep(&self, older_than: Duration) -> Result<u64> {
-        let Location::Directory(root) = &self.location else { return Ok(0) };
+    pub(crate) async fn sweep(&self, older_than: Duration) -> StoreResult<u64> {
+        let StoreLocation::Directory(root) = &self.location else { return Ok(0) };
         let mut swept = 0;
         for folder in [root.clone(), root.join(PACKS)] {
             let failed = |error: std::io::Error| Error::Object {
@@ -175,7 +175,7 @@ impl Objects {
         Ok(swept)
     }
 
-    async fn put(&self, name: &str, bytes: PutPayload) -> Result<bool> {
+    async fn put(&self, name: &str, bytes: PutPayload) -> StoreResult<bool> {
         let path = self.path(name);
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
         self.within("write", name, async {
@@ -188,7 +188,7 @@ impl Objects {
         .await
     }
 
-    async fn remove(&self, name: &str) -> Result<()> {
+    async fn remove(&self, name: &str) -> StoreResult<()> {
         let path = self.path(name);
         self.within("delete", name, async {
             match self.store.delete(&path).await {
@@ -204,7 +204,7 @@ impl Objects {
         action: &'static str,
         name: &str,
         range: GetRange,
-    ) -> Result<Option<Bytes>> {
+    ) -> StoreResult<Option<Bytes>> {
         let path = self.path(name);
         let options = GetOptions { range: Some(range), ..GetOptions::default() };
         self.within(action, name, async {
@@ -227,7 +227,7 @@ impl Objects {
         action: &'static str,
         object: &str,
         operation: impl Future<Output = object_store::Result<T>>,
-    ) -> Result<T> {
+    ) -> StoreResult<T> {
         match tokio::time::timeout(self.timeout, operation).await {
             Ok(done) => done.map_err(|error| of_object(action, object, &self.shown, &error)),
             Err(_elapsed) => Err(Error::Slow {

@@ -74,14 +74,14 @@ impl FromStr for PackId {
 
 /// What a pack has of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct PackEntry {
     pub(crate) digest: Digest,
     /// The offset from the start of the pack; [`HELD`] if the bytes are in another pack.
     offset: u32,
     length: u32,
 }
 
-impl Entry {
+impl PackEntry {
     /// An entry without bytes.
     pub(crate) fn held(digest: Digest, length: u32) -> Self {
         Self { digest, offset: HELD, length }
@@ -114,7 +114,7 @@ impl Entry {
 pub(crate) struct Footer {
     pub(crate) at: Time,
     pub(crate) user: UserName,
-    pub(crate) entries: Box<[Entry]>,
+    pub(crate) entries: Box<[PackEntry]>,
 }
 
 /// A pack in the making.
@@ -122,7 +122,7 @@ pub(crate) struct Footer {
 pub(crate) struct Builder {
     chunks: Vec<Bytes>,
     data_bytes: u64,
-    entries: Vec<Entry>,
+    entries: Vec<PackEntry>,
 }
 
 impl Builder {
@@ -146,7 +146,7 @@ impl Builder {
         debug_assert!(self.has_room(length) && length <= MAX_CHUNK_BYTES, "the caller checks");
         let fits = |number: u64| u32::try_from(number).unwrap_or(HELD);
         let offset = fits(MAGIC.len() as u64 + self.data_bytes);
-        self.entries.push(Entry { digest, offset, length: fits(length) });
+        self.entries.push(PackEntry { digest, offset, length: fits(length) });
         self.data_bytes += length;
         self.chunks.push(bytes);
     }
@@ -154,7 +154,7 @@ impl Builder {
     /// Appends an entry without bytes, which must fit.
     pub(crate) fn hold(&mut self, digest: Digest, length: u32) {
         debug_assert!(self.has_room(0), "the caller checks");
-        self.entries.push(Entry::held(digest, length));
+        self.entries.push(PackEntry::held(digest, length));
     }
 
     /// The pack: its name, its footer and its bytes.
@@ -200,7 +200,7 @@ impl Footer {
         let Some((before, trailer)) = trailer else {
             return Err(format!("it has only {size} bytes"));
         };
-        let mut read = Reader(trailer);
+        let mut read = FooterReader(trailer);
         let (length, digest, magic) = (read.u32()?, read.array::<32>()?, read.array::<8>()?);
         if magic != *MAGIC {
             return Err("it does not end like a pack: it was cut off, or is something else".into());
@@ -223,7 +223,7 @@ impl Footer {
 
     /// Decodes a footer of a pack whose chunks end at an offset.
     fn decode(bytes: &[u8], end: u64) -> Result<Self, String> {
-        let mut read = Reader(bytes);
+        let mut read = FooterReader(bytes);
         let at = Time(u64::from_le_bytes(read.array()?));
         let length = usize::from(u16::from_le_bytes(read.array()?));
         let user = std::str::from_utf8(read.take(length)?).map_err(|error| error.to_string())?;
@@ -235,7 +235,7 @@ impl Footer {
         let mut entries = Vec::with_capacity(count);
         for _ in 0..count {
             let digest = Digest::from_bytes(read.array()?);
-            let entry = Entry { digest, offset: read.u32()?, length: read.u32()? };
+            let entry = PackEntry { digest, offset: read.u32()?, length: read.u32()? };
             let within = entry
                 .range()
                 .is_none_or(|range| range.start >= MAGIC.len() as u64 && range.end <= end);
@@ -266,9 +266,9 @@ fn footer_digest(encoded: &[u8], size: u64) -> PackId {
 }
 
 /// What is left of bytes to read.
-struct Reader<'a>(&'a [u8]);
+struct FooterReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> FooterReader<'a> {
     fn take(&mut self, length: usize) -> Result<&'a [u8], String> {
         let (taken, rest) = self.0.split_at_checked(length).ok_or("its footer is cut off")?;
         self.0 = rest;
@@ -309,7 +309,7 @@ mod tests {
         let (id, footer, bytes) = built();
         let size = bytes.len() as u64;
         assert_eq!(Footer::read(id, size, &bytes), Ok(Tail::Footer(footer.clone())));
-        let mut chunks = footer.entries.iter().filter_map(Entry::range).map(|range| {
+        let mut chunks = footer.entries.iter().filter_map(PackEntry::range).map(|range| {
             let (from, to) = (range.start.try_into().unwrap(), range.end.try_into().unwrap());
             bytes.get::<std::ops::Range<usize>>(from..to).unwrap()
         });
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn footers_that_lie_are_rejected() {
-        let entry = |offset, length| Entry { digest: digest(b"x"), offset, length };
+        let entry = |offset, length| PackEntry { digest: digest(b"x"), offset, length };
         for (entry, why) in [
             (entry(0, 1), "within the magic"),
             (entry(8, 11), "into the footer"),

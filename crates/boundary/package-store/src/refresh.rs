@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use model::{Beyond, SharedBound};
 use tokio::task::JoinSet;
 
 use crate::index::{Index, Pack};
 use crate::objects::{Listed, Objects};
 use crate::pack::{Footer, PackId, Tail};
-use crate::{Error, Result};
+use crate::{Error, StoreResult};
 
 /// How many footers are read at once.
 const READS: usize = 16;
@@ -21,8 +22,8 @@ pub(crate) async fn refresh(
     objects: &Objects,
     index: &Arc<RwLock<Index>>,
     packs_max: usize,
-    chunks_max: u64,
-) -> Result<()> {
+    chunks_max: SharedBound,
+) -> StoreResult<()> {
     let known: Vec<PackId> = read(index).packs().map(|pack| pack.id).collect();
     let listed = objects.list(packs_max).await?;
     let names: HashSet<String> = listed.iter().map(|listed| listed.name.clone()).collect();
@@ -57,8 +58,8 @@ pub(crate) async fn refresh(
             Found::Pack(pack) => {
                 let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
                 let all = (index.entry_count() + pack.footer.entries.len()) as u64;
-                if all > chunks_max {
-                    let beyond = model::Beyond::Bound { all, max: chunks_max };
+                if all > chunks_max.max() {
+                    let beyond = Beyond::Bound { all, max: chunks_max.max() };
                     return Err(Error::Chunks { beyond, location: objects.location() });
                 }
                 index.insert(*pack);
@@ -91,7 +92,7 @@ enum Found {
     Gone,
 }
 
-async fn footer(objects: &Objects, listed: &Listed) -> Result<Found> {
+async fn footer(objects: &Objects, listed: &Listed) -> StoreResult<Found> {
     let id = match &listed.id {
         Ok(id) => *id,
         Err(why) => return Ok(Found::Aside(why.clone())),

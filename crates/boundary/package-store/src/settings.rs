@@ -4,10 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use model::{Span, Time};
+use model::{SharedBound, Span, Time};
 
 /// How old what nothing refers to becomes before it is collected: one day.
 pub const GRACE: Span = Span::from_secs(86_400);
+
+/// The chunks in the index of a process; one in two packs counts twice.
+pub const CHUNKS_MAX: SharedBound = SharedBound::new(1 << 24);
+
+/// The packs in the index of a process.
+pub const PACKS_MAX: usize = 1 << 20;
 
 /// The source of the moments in packs.
 #[derive(Clone)]
@@ -46,7 +52,7 @@ impl fmt::Debug for Clock {
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The maximum number of chunks in the index, of all packs; users share it. Each takes up to 64 bytes of memory.
-    pub chunks_max: u64,
+    pub chunks_max: SharedBound,
     /// The maximum number of packs in the index.
     pub packs_max: usize,
     /// How old a pack becomes before it can be collected, and how long an entry without bytes protects a chunk. An upload
@@ -62,8 +68,8 @@ impl Default for Settings {
     /// 16,777,216 chunks (at most 1 GiB of memory), 1,048,576 packs, a grace of a day, a timeout of a minute.
     fn default() -> Self {
         Self {
-            chunks_max: 1 << 24,
-            packs_max: 1 << 20,
+            chunks_max: CHUNKS_MAX,
+            packs_max: PACKS_MAX,
             grace: GRACE,
             timeout: Duration::from_secs(60),
             clock: Clock::default(),

@@ -13,7 +13,7 @@ use crate::index::{Index, Pack};
 use crate::objects::Objects;
 use crate::pack::{Footer, PackId};
 use crate::refresh::{self, read};
-use crate::{Error, Location, Result, Settings};
+use crate::{Error, Settings, StoreLocation, StoreResult};
 
 /// A store of packages, as this process sees it. Clones share the index.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl PackageStore {
     ///
     /// # Errors
     /// [`Error::Location`], and those of [`Self::refresh`].
-    pub async fn open(location: &Location, settings: Settings) -> Result<Self> {
+    pub async fn open(location: &StoreLocation, settings: Settings) -> StoreResult<Self> {
         let objects = Objects::open(location, settings.timeout).await?;
         let (index, listed) = (Arc::default(), Mutex::new(None));
         let store = Self(Arc::new(Inner { objects, settings, index, listed }));
@@ -60,7 +60,7 @@ impl PackageStore {
     /// # Errors
     /// [`Error::Object`], [`Error::Slow`], and [`Error::Packs`] or [`Error::Chunks`] if there are more than
     /// [`Settings`] allow.
-    pub async fn refresh(&self) -> Result<()> {
+    pub async fn refresh(&self) -> StoreResult<()> {
         let asked = Instant::now();
         let mut listed = self.0.listed.lock().await;
         if listed.is_some_and(|began| began >= asked) {
@@ -93,7 +93,7 @@ impl PackageStore {
     /// # Errors
     /// [`Error::NotFound`]; [`Error::WrongBytes`] if no pack has the right bytes; [`Error::Object`] and
     /// [`Error::Slow`].
-    pub async fn get(&self, digest: &Digest) -> Result<Bytes> {
+    pub async fn get(&self, digest: &Digest) -> StoreResult<Bytes> {
         let mut failure = None;
         for attempt in 0..2 {
             if attempt > 0 {
@@ -136,7 +136,7 @@ impl PackageStore {
     ///
     /// # Errors
     /// As [`Self::get`].
-    pub async fn get_many(&self, digests: &[Digest]) -> Result<Vec<Bytes>> {
+    pub async fn get_many(&self, digests: &[Digest]) -> StoreResult<Vec<Bytes>> {
         let mut by_pack: BTreeMap<PackId, Vec<(usize, Range<u64>)>> = BTreeMap::new();
         {
             let index = self.index();
@@ -178,7 +178,7 @@ impl PackageStore {
     ///
     /// # Errors
     /// [`Error::Object`] and [`Error::Slow`].
-    pub async fn check(&self) -> Result<()> {
+    pub async fn check(&self) -> StoreResult<()> {
         self.doomed().await.map(drop)
     }
 
@@ -244,7 +244,7 @@ impl PackageStore {
     }
 
     /// The packs that a collection under way may delete.
-    pub(crate) async fn doomed(&self) -> Result<HashSet<PackId>> {
+    pub(crate) async fn doomed(&self) -> StoreResult<HashSet<PackId>> {
         let read = self.0.objects.collecting().await?;
         let text = read.map(|(bytes, _)| String::from_utf8_lossy(&bytes).into_owned());
         Ok(text.unwrap_or_default().lines().filter_map(|line| line.parse().ok()).collect())

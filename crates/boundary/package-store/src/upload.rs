@@ -6,7 +6,7 @@ use bytes::Bytes;
 use model::{Digest, Span, Time, UserName};
 
 use crate::pack::{Builder, MAX_CHUNK_BYTES, PackId};
-use crate::{Error, PackageStore, Result};
+use crate::{Error, PackageStore, StoreResult};
 
 /// How often [`Upload::rely`] looks for chunks while packs change.
 const RELY_ATTEMPTS: usize = 3;
@@ -48,7 +48,7 @@ impl Upload {
     /// # Errors
     /// [`Error::Length`], [`Error::WrongDigest`] and [`Error::Chunks`] before anything is stored;
     /// [`Error::Full`], [`Error::Object`] and [`Error::Slow`] if a pack cannot be written: its chunks are lost.
-    pub async fn put(&mut self, digest: Digest, bytes: Bytes) -> Result<u64> {
+    pub async fn put(&mut self, digest: Digest, bytes: Bytes) -> StoreResult<u64> {
         if digest_of(&bytes) != digest {
             return Err(Error::WrongDigest { digest });
         }
@@ -59,12 +59,12 @@ impl Upload {
     ///
     /// # Errors
     /// As [`Self::put`].
-    pub async fn take(&mut self, bytes: Bytes) -> Result<(Digest, u64)> {
+    pub async fn take(&mut self, bytes: Bytes) -> StoreResult<(Digest, u64)> {
         let digest = digest_of(&bytes);
         Ok((digest, self.append(digest, bytes).await?))
     }
 
-    async fn append(&mut self, digest: Digest, bytes: Bytes) -> Result<u64> {
+    async fn append(&mut self, digest: Digest, bytes: Bytes) -> StoreResult<u64> {
         let length = bytes.len() as u64;
         if length == 0 || length > MAX_CHUNK_BYTES {
             return Err(Error::Length { digest, length });
@@ -85,7 +85,7 @@ impl Upload {
     ///
     /// # Errors
     /// [`Error::Full`], [`Error::Object`] and [`Error::Slow`]: the chunks since the last pack are lost.
-    pub async fn seal(&mut self) -> Result<()> {
+    pub async fn seal(&mut self) -> StoreResult<()> {
         let pack = std::mem::take(&mut self.pack);
         self.packed.clear();
         let bytes = pack.data_bytes();
@@ -103,7 +103,7 @@ impl Upload {
     ///
     /// # Errors
     /// As [`Self::put`].
-    pub async fn rely(&mut self, digests: &[Digest]) -> Result<Vec<bool>> {
+    pub async fn rely(&mut self, digests: &[Digest]) -> StoreResult<Vec<bool>> {
         let there = self.are_there(digests, &HashSet::new());
         if there.iter().all(|there| *there) && self.unprotected(digests).is_empty() {
             return Ok(there);
@@ -116,7 +116,7 @@ impl Upload {
     ///
     /// # Errors
     /// As [`Self::put`].
-    pub async fn confirm(&mut self, digests: &[Digest]) -> Result<Vec<bool>> {
+    pub async fn confirm(&mut self, digests: &[Digest]) -> StoreResult<Vec<bool>> {
         for _ in 0..RELY_ATTEMPTS {
             self.hold(self.unprotected(digests)).await?;
             // First the collection that is under way, then the packs: if it has ended meanwhile, they are gone.
@@ -156,7 +156,7 @@ impl Upload {
     }
 
     /// Writes entries without bytes.
-    async fn hold(&self, chunks: BTreeMap<Digest, u32>) -> Result<()> {
+    async fn hold(&self, chunks: BTreeMap<Digest, u32>) -> StoreResult<()> {
         self.check_room(chunks.len() as u64)?;
         let mut holds = Builder::default();
         for (digest, length) in chunks {
@@ -194,7 +194,7 @@ impl Upload {
         before(self.store.now(), Span(half))
     }
 
-    fn check_room(&self, more: u64) -> Result<()> {
+    fn check_room(&self, more: u64) -> StoreResult<()> {
         let (pending, max) = (self.packed.len() as u64, self.store.settings().chunks_max);
         let room = self.store.index().has_room(&self.user, pending + more, max);
         let location = || self.store.objects().location();
@@ -204,7 +204,7 @@ impl Upload {
         room.map_err(|beyond| Error::Chunks { beyond, location: location() })
     }
 
-    async fn write(&self, pack: Builder) -> Result<()> {
+    async fn write(&self, pack: Builder) -> StoreResult<()> {
         if pack.is_empty() {
             return Ok(());
         }

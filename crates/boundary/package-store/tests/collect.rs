@@ -9,11 +9,11 @@ use std::fs;
 use std::time::{Duration, SystemTime};
 
 use model::Digest;
-use package_store::{Error, PackageStore, Plan};
+use package_store::{Collected, Error, PackageStore};
 use support::{DAY, Directory, HOUR, chunk, digest, has, named, upload, user};
 
 /// Collects all but these.
-async fn collect(store: &PackageStore, live: impl IntoIterator<Item = u64>) -> Plan {
+async fn collect(store: &PackageStore, live: impl IntoIterator<Item = u64>) -> Collected {
     let live: HashSet<Digest> = live.into_iter().map(named).collect();
     let plan = store.collect(|digest| live.contains(digest), DAY, true).await.unwrap();
     let done = store.collect(|digest| live.contains(digest), DAY, false).await.unwrap();
@@ -35,7 +35,7 @@ async fn packs_are_removed_rewritten_or_left() {
         let store = dir.open().await;
         upload(&store, "ana", 0..10).await;
         let young = collect(&store, []).await;
-        assert_eq!(young, Plan::default(), "nothing is younger than a day");
+        assert_eq!(young, Collected::default(), "nothing is younger than a day");
         dir.later(DAY + HOUR);
         let before = store.bytes();
         let plan = collect(&store, live.clone()).await;
@@ -51,7 +51,11 @@ async fn packs_are_removed_rewritten_or_left() {
                 assert_eq!(store.has_of(&user("ana"), &named(number)), kept);
             }
         }
-        assert_eq!(collect(&store, live).await, Plan::default(), "there is nothing left to do");
+        assert_eq!(
+            collect(&store, live).await,
+            Collected::default(),
+            "there is nothing left to do"
+        );
     }
 }
 
@@ -222,7 +226,7 @@ async fn a_pack_with_wrong_bytes_is_not_collected() {
     fs::write(&pack, bytes).unwrap();
     let live = HashSet::from([named(0), named(1)]);
     let done = store.collect(|digest| live.contains(digest), DAY, false).await.unwrap();
-    assert_eq!((done, dir.packs()), (Plan::default(), vec![pack]));
+    assert_eq!((done, dir.packs()), (Collected::default(), vec![pack]));
     assert!(has(&store, 1).await);
 }
 

@@ -8,8 +8,9 @@ use std::fs;
 use std::time::Duration;
 
 use bytes::Bytes;
+use model::SharedBound;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use package_store::{Error, Location, PackageStore, Settings};
+use package_store::{Error, PackageStore, Settings, StoreLocation};
 use support::{Directory, chunk, digest, has, named, upload, user};
 
 #[tokio::test]
@@ -152,7 +153,7 @@ async fn processes_that_share_a_directory_see_each_other() {
 #[tokio::test]
 async fn users_share_the_index() {
     let dir = Directory::new();
-    let settings = Settings { chunks_max: 160, ..dir.settings() };
+    let settings = Settings { chunks_max: SharedBound::new(160), ..dir.settings() };
     let store = PackageStore::open(&dir.location(), settings).await.unwrap();
     upload(&store, "ana", 0..70).await;
     let mut more = store.upload(user("ana"));
@@ -182,7 +183,7 @@ impl Drop for Small {
 #[tokio::test]
 async fn a_full_disk_is_an_error_and_nothing_more() {
     let small = Small::mount("size=8m");
-    let location = Location::Directory(small.0.path().to_owned());
+    let location = StoreLocation::Directory(small.0.path().to_owned());
     let store = PackageStore::open(&location, Settings::default()).await.unwrap();
     upload(&store, "ana", 0..10).await;
     let mut large = store.upload(user("ana"));
@@ -219,7 +220,7 @@ async fn a_new_directory_is_private() {
     use std::os::unix::fs::PermissionsExt as _;
     let dir = Directory::new();
     let new = dir.dir.path().join("a/b");
-    let location = Location::Directory(new.clone());
+    let location = StoreLocation::Directory(new.clone());
     let store = PackageStore::open(&location, dir.settings()).await.unwrap();
     upload(&store, "ana", 0..10).await;
     assert_eq!(new.metadata().unwrap().permissions().mode() & 0o777, 0o700);
@@ -231,9 +232,9 @@ async fn a_location_that_cannot_be_used_is_an_error() {
     let file = dir.dir.path().join("file");
     fs::write(&file, "x").unwrap();
     for location in [file.to_str().unwrap(), "/proc/x/y"] {
-        let location = Location::parse(location);
+        let location = StoreLocation::parse(location);
         let error = PackageStore::open(&location, Settings::default()).await.unwrap_err();
         assert!(matches!(error, Error::Location { .. }), "{error}");
     }
-    assert_eq!(Location::parse("s3://b/p"), Location::Bucket("s3://b/p".to_owned()));
+    assert_eq!(StoreLocation::parse("s3://b/p"), StoreLocation::Bucket("s3://b/p".to_owned()));
 }

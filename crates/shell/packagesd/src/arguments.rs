@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use package_store::Location;
+use package_store::StoreLocation;
 use process::arguments::{ListenArgs, dialled};
 use process::reached_at;
 
@@ -40,8 +40,8 @@ pub struct PackagesArgs {
 pub fn start(args: PackagesArgs) -> anyhow::Result<()> {
     process::begin()?;
     let location = match (args.dir, args.bucket) {
-        (_, Some(bucket)) => Location::Bucket(bucket),
-        (dir, None) => Location::Directory(dir.unwrap_or_default()),
+        (_, Some(bucket)) => StoreLocation::Bucket(bucket),
+        (dir, None) => StoreLocation::Directory(dir.unwrap_or_default()),
     };
     let listener = args.listen.listener()?;
     let address = match args.address {

@@ -8,13 +8,13 @@ use package_store::PackageStore;
 use rpc::transport::{Turn, Turns};
 use tonic::Status;
 
-use crate::walk::{MAX_DIGESTS, Reached, walk};
+use crate::walk::{PACKAGE_DIGESTS_MAX, Reached, walk};
 
 /// The digests of all kept closures together: 128 MiB.
-const KEPT_DIGESTS: usize = 1 << 22;
+const KEPT_DIGESTS_MAX: usize = 1 << 22;
 
 /// How many packages are walked at once; users share them.
-const WALKS: usize = 4;
+const WALKS_AT_ONCE: usize = 4;
 
 /// Every digest that is reachable from a manifest.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ struct KeptClosure {
 
 impl Closures {
     pub(crate) fn new() -> Self {
-        Self { kept: Arc::default(), walks: Turns::new(WALKS) }
+        Self { kept: Arc::default(), walks: Turns::new(WALKS_AT_ONCE) }
     }
 
     /// What is reachable from a manifest, read for an account if it is not kept.
@@ -82,9 +82,9 @@ impl Closures {
         if store.length(&manifest).is_none() {
             store.refresh().await.map_err(|error| crate::failure::of_store(&error))?;
         }
-        walk(store, manifest, |_| true, &mut reached, MAX_DIGESTS).await?;
+        walk(store, manifest, |_| true, &mut reached, PACKAGE_DIGESTS_MAX).await?;
         let closure = Arc::new(Closure::new(reached.into_all()));
-        self.kept().keep(manifest, &closure, account, KEPT_DIGESTS);
+        self.kept().keep(manifest, &closure, account, KEPT_DIGESTS_MAX);
         Ok(closure)
     }
 

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use tonic::{Code, Status, Streaming};
 
 use crate::failure::of_store;
-use crate::parts::{Counts, Parts};
+use crate::parts::{Parts, ServiceCounts};
 use crate::rights;
 use crate::walk::{Reached, walk};
 
@@ -85,7 +85,7 @@ pub(crate) async fn collect_all_but(
     let plan = plan.map_err(|error| of_store(&error))?;
     let (removed, rewritten) = (plan.removed.len() as u64, plan.rewritten.len() as u64);
     if !plan_only && removed + rewritten > 0 {
-        Counts::add(&parts.counts.bytes_collected, plan.bytes);
+        ServiceCounts::add(&parts.counts.bytes_collected, plan.bytes);
         let bytes = plan.bytes;
         tracing::info!("freed {bytes} bytes: {removed} packs removed, {rewritten} rewritten");
     }
@@ -96,7 +96,7 @@ pub(crate) async fn collect_all_but(
 /// read, it is not known what to keep.
 async fn live(parts: &Parts, manifests: &HashSet<Digest>) -> Result<Reached, Status> {
     let (store, mut live) = (&parts.store, Reached::default());
-    let max = usize::try_from(store.settings().chunks_max).unwrap_or(usize::MAX);
+    let max = usize::try_from(store.settings().chunks_max.max()).unwrap_or(usize::MAX);
     for manifest in manifests {
         if store.length(manifest).is_none() {
             tracing::warn!("package {manifest} is not in this store");

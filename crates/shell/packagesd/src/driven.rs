@@ -32,11 +32,11 @@ impl<T> Responses<T> {
     }
 }
 
-type Work = Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>;
+type ResponseWork = Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>;
 
 /// The responses of work in progress.
 pub(crate) struct Driven<T> {
-    work: Option<Work>,
+    work: Option<ResponseWork>,
     responses: mpsc::Receiver<T>,
     failure: Option<Status>,
 }

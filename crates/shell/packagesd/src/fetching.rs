@@ -7,7 +7,7 @@ use tonic::Status;
 
 use crate::driven::Responses;
 use crate::failure::of_store;
-use crate::parts::{Counts, Parts};
+use crate::parts::{Parts, ServiceCounts};
 use crate::rights::{self, account};
 
 /// The digests of one request, at most.
@@ -18,12 +18,12 @@ const DATA_MAX: usize = 1 << 20;
 
 /// Chunks that a caller may read.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedChunks {
     digests: Vec<Digest>,
     account: String,
 }
 
-impl Wanted {
+impl WantedChunks {
     /// Checks a request.
     pub(crate) async fn new(
         parts: &Parts,
@@ -39,7 +39,7 @@ impl Wanted {
                 "{other} is not part of package {manifest}, which is all that this right allows to read"
             )));
         }
-        Counts::add(&parts.counts.fetches, 1);
+        ServiceCounts::add(&parts.counts.fetches, 1);
         Ok(Self { digests, account })
     }
 
@@ -61,7 +61,7 @@ impl Wanted {
             for response in messages(&read) {
                 responses.send(response).await?;
             }
-            Counts::add(&parts.counts.bytes_sent, bytes);
+            ServiceCounts::add(&parts.counts.bytes_sent, bytes);
         }
         Ok(())
     }

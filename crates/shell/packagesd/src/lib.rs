@@ -32,7 +32,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use package_store::{Location, PackageStore, Settings};
+use package_store::{PackageStore, Settings, StoreLocation};
 use process::renewal::{Masters, Renewed};
 use process::{joining, notify, shutdown};
 use rpc::transport::{Limits, Refusals};
@@ -51,7 +51,7 @@ struct Options {
     /// The addresses of the master's replicas, at least one.
     masters: Vec<String>,
     /// Where the packages are.
-    location: Location,
+    location: StoreLocation,
     /// Where others reach this process, as host:port.
     address: String,
 }

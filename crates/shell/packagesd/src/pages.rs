@@ -115,7 +115,7 @@ impl Collector for Store {
 mod tests {
     use std::time::Duration;
 
-    use package_store::{Location, PackageStore, Settings};
+    use package_store::{PackageStore, Settings, StoreLocation};
     use rpc::{Authority, Rotating, Validity};
 
     use super::*;
@@ -127,7 +127,7 @@ mod tests {
         let valid = Validity::lasting(Duration::from_secs(3_600));
         let credentials = authority.issue(&Identity::Packages("p1".to_owned()), valid);
         let credentials = Rotating::new(credentials.expect("credentials")).expect("TLS");
-        let location = Location::Directory(dir.path().join("store"));
+        let location = StoreLocation::Directory(dir.path().join("store"));
         let store = PackageStore::open(&location, Settings::default()).await.expect("a store");
         let parts = Arc::new(Parts::new(store, &credentials).expect("a service"));
         let mut registry = Registry::default();

@@ -13,13 +13,13 @@ use crate::closures::Closures;
 use crate::spent::Spent;
 
 /// Uploads at once; users share them. Each has up to a pack and a chunk in memory: 48 MiB.
-const UPLOADS: usize = 32;
+const UPLOADS_MAX: usize = 32;
 
 /// Reads at once; callers share them. Each has up to 16 MiB in memory, and usually 1.
-const FETCHES: usize = 256;
+const FETCHES_MAX: usize = 256;
 
 /// Pieces of at most 1 MiB that are hashed, written or read at once; users share them.
-const TURNS: usize = 16;
+const PIECES_AT_ONCE: usize = 16;
 
 /// A store of packages that is served.
 #[derive(Debug)]
@@ -35,12 +35,12 @@ pub(crate) struct Parts {
     pub(crate) turns: Turns<String>,
     /// One collection at a time.
     pub(crate) collecting: Semaphore,
-    pub(crate) counts: Counts,
+    pub(crate) counts: ServiceCounts,
 }
 
 /// What has happened since the start.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct ServiceCounts {
     pub(crate) uploads: AtomicU64,
     pub(crate) bytes_received: AtomicU64,
     pub(crate) fetches: AtomicU64,
@@ -48,7 +48,7 @@ pub(crate) struct Counts {
     pub(crate) bytes_collected: AtomicU64,
 }
 
-impl Counts {
+impl ServiceCounts {
     pub(crate) fn add(counter: &AtomicU64, number: u64) {
         counter.fetch_add(number, Ordering::Relaxed);
     }
@@ -64,11 +64,11 @@ impl Parts {
             verifier: Verifier::new(own.ca_pem())?,
             closures: Closures::new(),
             spent: Spent::default(),
-            uploads: Limiter::shared(UPLOADS),
-            fetches: Limiter::shared(FETCHES),
-            turns: Turns::new(TURNS),
+            uploads: Limiter::shared(UPLOADS_MAX),
+            fetches: Limiter::shared(FETCHES_MAX),
+            turns: Turns::new(PIECES_AT_ONCE),
             collecting: Semaphore::new(1),
-            counts: Counts::default(),
+            counts: ServiceCounts::default(),
         })
     }
 }

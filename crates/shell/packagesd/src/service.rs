@@ -97,7 +97,7 @@ impl Served for Service {
     ) -> Result<Response<Self::FetchStream>, Status> {
         let caller = self.caller(&request)?;
         let slot = slot(&self.0.fetches, "reads", account(&caller))?;
-        let wanted = fetching::Wanted::new(&self.0, &caller, request.get_ref()).await?;
+        let wanted = fetching::WantedChunks::new(&self.0, &caller, request.get_ref()).await?;
         let parts = Arc::clone(&self.0);
         Ok(Response::new(Driven::boxed(|responses| async move {
             let _slot = slot;

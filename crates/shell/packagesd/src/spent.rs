@@ -10,10 +10,10 @@ const RIGHTS_MAX: usize = 65_536;
 
 /// The rights in use. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Spent(Arc<Mutex<HashMap<Key, Right>>>);
+pub(crate) struct Spent(Arc<Mutex<HashMap<RightKey, Right>>>);
 
 /// The signature of a right, which no two have in common.
-type Key = Box<[u8]>;
+type RightKey = Box<[u8]>;
 
 #[derive(Debug)]
 struct Right {
@@ -26,7 +26,7 @@ struct Right {
 #[derive(Debug)]
 pub(crate) struct Spending {
     spent: Spent,
-    key: Key,
+    key: RightKey,
     until: Time,
     bytes_max: u64,
     /// What was taken and is not durable yet, in bytes.
@@ -39,7 +39,7 @@ impl Spent {
         Spending { spent: self.clone(), key: signature.into(), until, bytes_max, pending: 0 }
     }
 
-    fn rights(&self) -> MutexGuard<'_, HashMap<Key, Right>> {
+    fn rights(&self) -> MutexGuard<'_, HashMap<RightKey, Right>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -17,10 +17,10 @@ use tonic::{Status, Streaming};
 use crate::closures::Closure;
 use crate::driven::Responses;
 use crate::failure::of_store;
-use crate::parts::{Counts, Parts};
+use crate::parts::{Parts, ServiceCounts};
 use crate::rights::{self, account};
 use crate::spent::Spending;
-use crate::walk::{MAX_DIGESTS, Reached, walk};
+use crate::walk::{PACKAGE_DIGESTS_MAX, Reached, walk};
 
 /// The packages whose chunks need not be sent again, at most.
 const BASES_MAX: usize = 8;
@@ -29,7 +29,7 @@ const BASES_MAX: usize = 8;
 const OFFER_MAX: usize = 16_384;
 
 /// The digests of all offers of an upload together, at most: each of a package twice.
-const OFFERED_MAX: usize = 2 * MAX_DIGESTS;
+const OFFERED_MAX: usize = 2 * PACKAGE_DIGESTS_MAX;
 
 /// The bytes of the chunks in one message, at most.
 const DATA_MAX: usize = 1 << 20;
@@ -37,14 +37,14 @@ const DATA_MAX: usize = 1 << 20;
 /// How long an upload waits for its client.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-type Sent = Responses<v1::UploadResponse>;
+type UploadResponses = Responses<v1::UploadResponse>;
 
 /// Receives an upload to its end.
 pub(crate) async fn receive(
     parts: &Parts,
     caller: &Identity,
     mut requests: Streaming<v1::UploadRequest>,
-    responses: Sent,
+    responses: UploadResponses,
 ) -> Result<(), Status> {
     let Some(What::Begin(begin)) = next(&mut requests).await? else {
         return Err(Status::invalid_argument("an upload begins with the right to upload"));
@@ -94,7 +94,7 @@ struct Receiving<'a> {
     partial: Vec<u8>,
     /// What the client knows to be stored, in bytes.
     told: u64,
-    responses: Sent,
+    responses: UploadResponses,
 }
 
 impl<'a> Receiving<'a> {
@@ -102,7 +102,7 @@ impl<'a> Receiving<'a> {
         parts: &'a Parts,
         caller: &Identity,
         begin: &v1::UploadBegin,
-        responses: Sent,
+        responses: UploadResponses,
     ) -> Result<Self, Status> {
         let may = rights::to_upload(&parts.verifier, begin.right.as_ref(), caller)?;
         if begin.bases.len() > BASES_MAX {
@@ -172,7 +172,7 @@ impl<'a> Receiving<'a> {
             let why = format!("a message has at most {DATA_MAX} bytes of chunks, this one {all}");
             return Err(Status::invalid_argument(why));
         }
-        Counts::add(&self.parts.counts.bytes_received, all as u64);
+        ServiceCounts::add(&self.parts.counts.bytes_received, all as u64);
         let _turn = self.parts.turns.of(&self.account).await;
         let last = data.chunks.len().saturating_sub(1);
         for (number, mut chunk) in data.chunks.into_iter().enumerate() {
@@ -232,7 +232,7 @@ impl<'a> Receiving<'a> {
         let turn = parts.closures.turn(&self.account).await;
         let mut reached = Reached::default();
         let there = |digest: &Digest| self.is_mine(digest);
-        let walked = walk(&parts.store, manifest, there, &mut reached, MAX_DIGESTS).await?;
+        let walked = walk(&parts.store, manifest, there, &mut reached, PACKAGE_DIGESTS_MAX).await?;
         let all: Vec<Digest> = reached.into_all().into_iter().collect();
         let there = self.upload.confirm(&all).await.map_err(|error| of_store(&error))?;
         if let Some((digest, _)) = all.iter().zip(there).find(|(_, there)| !there) {
@@ -241,23 +241,29 @@ impl<'a> Receiving<'a> {
             )));
         }
         drop(turn);
-        let package = walked.manifest;
-        let kind = if package.is_image() { v1::PackageKind::Image } else { v1::PackageKind::Files };
+        let (stored, manifest_read) = (walked.bytes_stored, walked.manifest);
+        let variants = &manifest_read.variants;
+        let layers = || variants.iter().flat_map(|variant| &variant.layers);
+        let architectures = variants.iter().map(|variant| variant.architecture.clone());
+        let kind = match manifest_read.is_image() {
+            true => v1::PackageKind::Image,
+            false => v1::PackageKind::Files,
+        };
         let settings = parts.store.settings();
         let kept = settings.grace.0 / 2;
         let receipt = v1::Receipt {
             manifest: manifest.as_bytes().to_vec(),
             user: self.upload.user().to_string(),
-            bytes_stored: walked.bytes_stored,
-            bytes_unpacked: package.unpacked(),
-            entries: package.entries(),
+            bytes_stored: stored,
+            bytes_unpacked: layers().map(|layer| layer.unpacked).fold(0, u64::saturating_add),
+            entries: layers().map(|layer| layer.entries).fold(0, u64::saturating_add),
             kind: kind.into(),
-            architectures: package.architectures(),
+            architectures: architectures.filter(|it| !it.is_empty()).collect(),
             until: Time(settings.clock.now().0.saturating_add(kept)).0,
         };
         let receipt = rpc::statement::sign(&parts.credentials.credentials(), &receipt);
         let receipt = receipt.map_err(|error| Status::internal(error.to_string()))?;
-        Counts::add(&parts.counts.uploads, 1);
+        ServiceCounts::add(&parts.counts.uploads, 1);
         self.tell().await?;
         self.responses.send(response(upload_response::What::Receipt(receipt))).await
     }

@@ -1,25 +1,26 @@
 //! What is reachable from a manifest.
 
 use std::collections::HashSet;
+use std::collections::hash_map::Entry;
 
 use model::Digest;
-use package::chunk::digest_of;
-use package::manifest::{Layer, Manifest};
-use package::tree::{EntryKind, Segment, TreeReader};
+use package::chunk::{ChunkRef, MemoryChunks, digest_of};
+use package::manifest::{Layer, Manifest, Variant};
+use package::verify::{TREE_BYTES_MAX, reachable};
 use package_store::{Error, PackageStore};
 use tonic::Status;
 
 use crate::failure;
 
 /// The maximum number of different digests of a package.
-pub(crate) const MAX_DIGESTS: usize = 1 << 20;
+pub(crate) const PACKAGE_DIGESTS_MAX: usize = 1 << 20;
 
 /// A package as the store has it.
 #[derive(Debug)]
 pub(crate) struct Walked {
-    /// What its manifest says.
+    /// What it consists of, as its trees say, too.
     pub(crate) manifest: Manifest,
-    /// The size of everything that was not seen before, each digest once, in bytes.
+    /// The size of everything that was not reached before, each digest once, in bytes.
     pub(crate) bytes_stored: u64,
 }
 
@@ -31,10 +32,10 @@ const TREE_BYTES_MAX: u64 = 256 << 20;
 pub(crate) struct Reached {
     /// Every digest.
     all: HashSet<Digest>,
-    /// The manifests and the trees that were read. The same bytes may also be a chunk, of this package or of another
-    /// one: that alone does not reach what they refer to.
+    /// The manifests and the layers that were read. The same bytes may also be a chunk of a file, of this package or
+    /// of another one: that alone does not reach what they refer to.
     manifests: HashSet<Digest>,
-    trees: HashSet<Digest>,
+    layers: HashSet<Digest>,
 }
 
 impl Reached {
@@ -53,89 +54,104 @@ impl Reached {
 /// read again.
 ///
 /// # Errors
-/// `FAILED_PRECONDITION` for a digest that is not `there`, a length that is not that of the manifest or tree, and
-/// bytes that are no manifest or tree; `RESOURCE_EXHAUSTED` for more than `max` digests; those of the store.
+/// `FAILED_PRECONDITION` for a digest that is not `there`, a length that is not that of the manifest or tree, bytes
+/// that are no manifest or tree, and a manifest that says something else of a layer than its tree;
+/// `RESOURCE_EXHAUSTED` for more than `max` digests; those of the store.
 pub(crate) async fn walk(
     store: &PackageStore,
-    manifest: Digest,
+    digest: Digest,
     there: impl Fn(&Digest) -> bool,
     reached: &mut Reached,
     max: usize,
 ) -> Result<Walked, Status> {
-    let Reached { all, manifests, trees } = reached;
+    let Reached { all, manifests, layers } = reached;
     let mut bytes_stored = 0;
-    let mut visit = |digest: Digest, length: Option<u32>| {
-        let is_new = !all.contains(&digest);
+    let mut visit = |chunk: Digest, length: Option<u32>| {
+        let is_new = !all.contains(&chunk);
         if !is_new && length.is_none() {
             return Ok(());
         }
-        let stored = store.length(&digest).filter(|_| there(&digest));
-        let Some(stored) = stored else { return Err(missing(manifest, digest)) };
+        let stored = store.length(&chunk).filter(|_| there(&chunk));
+        let Some(stored) = stored else { return Err(missing(digest, chunk)) };
         if length.is_some_and(|length| length != stored) {
             let why =
-                format!("package {manifest} is wrong about the length of {digest}: push it again");
+                format!("package {digest} is wrong about the length of {chunk}: push it again");
             return Err(Status::failed_precondition(why));
         }
         if is_new {
-            all.insert(digest);
+            all.insert(chunk);
             bytes_stored += u64::from(stored);
         }
         if all.len() > max {
-            let why = format!("package {manifest} consists of more than {max} pieces");
+            let why = format!("package {digest} consists of more than {max} pieces");
             return Err(Status::resource_exhausted(why));
         }
         Ok(())
     };
-    visit(manifest, None)?;
-    let encoded = read(store, manifest, manifest).await?;
-    let decoded = Manifest::decode(&encoded).map_err(|error| malformed(manifest, &error))?;
-    let is_new = manifests.insert(manifest);
-    for layer in decoded.layers().filter(|_| is_new) {
-        for chunk in &layer.tree {
-            visit(chunk.digest, Some(chunk.length))?;
-        }
-        if trees.insert(layer.digest) {
-            let tree = tree(store, manifest, layer).await?;
-            let mut has = Has::default();
-            for entry in TreeReader::new(&*tree) {
-                let entry = entry.map_err(|error| malformed(manifest, &error))?;
-                (has.entries, has.bytes) =
-                    (has.entries + 1, has.bytes.saturating_add(entry.bytes()));
-                let EntryKind::File { segments } = &entry.kind else { continue };
-                for segment in segments {
-                    let Segment::Chunk(chunk) = segment else { continue };
+    visit(digest, None)?;
+    let manifest = Manifest::decode(&read(store, digest, digest).await?);
+    let manifest = manifest.map_err(|error| malformed(digest, &error))?;
+    if manifests.insert(digest) {
+        for layer in manifest.variants.iter().flat_map(|variant| &variant.layers) {
+            for chunk in &layer.tree {
+                visit(chunk.digest, Some(chunk.length))?;
+            }
+            if layers.insert(identity(layer)) {
+                for chunk in files(store, digest, layer.clone(), max).await? {
                     visit(chunk.digest, Some(chunk.length))?;
                 }
             }
-            if has != (Has { entries: layer.entries, bytes: layer.unpacked }) {
-                return Err(malformed(manifest, &"it is wrong about the size of a layer"));
-            }
-            tokio::task::yield_now().await;
         }
     }
-    Ok(Walked { manifest: decoded, bytes_stored })
+    Ok(Walked { manifest, bytes_stored })
 }
 
-/// What a tree has.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Has {
-    entries: u64,
-    bytes: u64,
+/// A digest of everything that a manifest says of a layer.
+fn identity(layer: &Layer) -> Digest {
+    let numbers = [layer.stored, layer.unpacked, layer.entries].map(u64::to_le_bytes);
+    let tree = layer
+        .tree
+        .iter()
+        .flat_map(|chunk| [&chunk.digest.as_bytes()[..], &chunk.length.to_le_bytes()].concat());
+    let all: Vec<u8> =
+        layer.digest.as_bytes().iter().copied().chain(numbers.concat()).chain(tree).collect();
+    digest_of(&all)
 }
 
-/// The encoded tree of a layer.
-async fn tree(store: &PackageStore, manifest: Digest, layer: &Layer) -> Result<Vec<u8>, Status> {
-    if layer.tree.iter().map(|chunk| u64::from(chunk.length)).sum::<u64>() > TREE_BYTES_MAX {
-        return Err(malformed(manifest, &"the list of files of a layer is too long"));
+/// The chunks of the files of a layer, each once; one more than `max` at most.
+async fn files(
+    store: &PackageStore,
+    package: Digest,
+    layer: Layer,
+    max: usize,
+) -> Result<HashSet<ChunkRef>, Status> {
+    let bytes: u64 = layer.tree.iter().map(|chunk| u64::from(chunk.length)).sum();
+    if bytes > TREE_BYTES_MAX {
+        let why = format!("a tree of package {package} has more than {TREE_BYTES_MAX} bytes");
+        return Err(Status::failed_precondition(why));
     }
-    let mut tree = Vec::new();
+    let mut tree = MemoryChunks::default();
     for chunk in &layer.tree {
-        tree.extend_from_slice(&read(store, manifest, chunk.digest).await?);
+        if let Entry::Vacant(new) = tree.0.entry(chunk.digest) {
+            new.insert(read(store, package, chunk.digest).await?.to_vec());
+        }
     }
-    match digest_of(&tree) == layer.digest {
-        true => Ok(tree),
-        false => Err(malformed(manifest, &"a list of files has another digest than it says")),
-    }
+    // Trees may be large, and reading them is all computation.
+    let found = tokio::task::spawn_blocking(move || {
+        let (mut files, in_tree) = (HashSet::new(), layer.tree.len());
+        let mut seen = 0;
+        let variant = Variant { layers: vec![layer], ..Variant::default() };
+        let alone = Manifest { variants: vec![variant] };
+        let read = reachable(&alone, &mut tree, &mut |chunk| {
+            seen += 1;
+            if seen > in_tree && files.len() <= max {
+                files.insert(*chunk);
+            }
+        });
+        read.map(|()| files)
+    });
+    let found = found.await.map_err(|error| Status::internal(error.to_string()))?;
+    found.map_err(|error| malformed(package, &error))
 }
 
 async fn read(
@@ -155,6 +171,6 @@ fn missing(manifest: Digest, digest: Digest) -> Status {
     ))
 }
 
-fn malformed(manifest: Digest, why: &dyn std::fmt::Display) -> Status {
-    Status::failed_precondition(format!("{manifest} is not the manifest of a package: {why}"))
+fn malformed(package: Digest, why: &dyn std::error::Error) -> Status {
+    Status::failed_precondition(format!("{package} is not a package: {why}"))
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use api::v1;
 use api::v1::upload_request::What;
+use package::manifest::Layer;
 use rpc::Authority;
 use rpc::statement::Verifier;
 use support::package::{Package, chunk, package};
@@ -21,8 +22,8 @@ async fn a_package_is_uploaded_and_read() {
     let cell = Cell::new();
     let server = Server::start(&cell);
     let mut ana = server.client(cell.credentials("user/ana"));
-    // Small chunks, and one in pieces.
-    let package = Package::new((0..1_100).map(|n| chunk(n, 2_000)).chain([chunk(0, 5 << 20)]));
+    // Small chunks, and a manifest in pieces.
+    let package = Package::image((0..1_100).map(|n| chunk(n, 2_000)), "x".repeat(3 << 20));
     let (receipt, sent) = push(&mut ana, cell.begin("ana"), &package).await.unwrap();
     assert_eq!(sent, package.digests().len());
     let verifier = Verifier::new(cell.authority.ca_pem()).unwrap();
@@ -31,6 +32,11 @@ async fn a_package_is_uploaded_and_read() {
     let receipt = receipt.message;
     assert_eq!(receipt.manifest, package.manifest.as_bytes());
     assert_eq!((&*receipt.user, receipt.bytes_stored), ("ana", package.size()));
+    assert_eq!((receipt.entries, receipt.bytes_unpacked), (1_100, 2_200_000));
+    assert_eq!(
+        (receipt.kind(), &receipt.architectures[..]),
+        (v1::PackageKind::Image, &["amd64".to_owned()][..])
+    );
     assert!(receipt.until > micros(SystemTime::now() + 11 * HOUR));
 
     for holder in ["user/ana", "borglet/m1", "task/ana/web/0"] {
@@ -54,8 +60,8 @@ async fn an_upload_continues_after_the_server_was_killed() {
     let mut ana = server.client(cell.credentials("user/ana"));
     let mut upload = Uploading::begin(&mut ana, cell.begin("ana")).await.unwrap();
     let missing = upload.offer(&package.digests()).await.unwrap();
-    assert_eq!(missing.len(), 72);
-    upload.data(missing.iter().take(65).map(|digest| package.bytes(digest))).await;
+    assert_eq!(missing.len(), 282);
+    upload.data(missing.iter().take(260).map(|digest| package.bytes(digest))).await;
     let mut stored = 0;
     while stored < 50 << 20 {
         match upload.next().await.unwrap() {
@@ -69,12 +75,12 @@ async fn an_upload_continues_after_the_server_was_killed() {
     let mut ana = server.client(cell.credentials("user/ana"));
     let mut upload = Uploading::begin(&mut ana, cell.begin("ana")).await.unwrap();
     let missing = upload.offer(&package.digests()).await.unwrap();
-    assert!(missing.len() < 20, "{}", missing.len());
+    assert!(missing.len() < 80, "{}", missing.len());
     // Not before it is complete.
     let early = upload.commit(package.manifest).await;
     assert_eq!(code(&early), Code::FailedPrecondition, "{early:?}");
     let (_, sent) = push(&mut ana, cell.begin("ana"), &package).await.unwrap();
-    assert!(sent < 20);
+    assert!(sent < 80);
     // An upload that ends without a commit keeps what was sent.
     let other = support::package::package(100..110, 1_000);
     let upload = Uploading::begin(&mut ana, cell.begin("ana")).await.unwrap();
@@ -269,7 +275,7 @@ async fn an_upload_stays_within_its_right() {
     assert_eq!(code(&upload.commit(package.manifest).await), Code::InvalidArgument);
     // Bytes that are no manifest.
     let wrong = Package::new([b"x".to_vec()]);
-    let tree = wrong.digests().into_iter().find(|digest| *digest != wrong.manifest).unwrap();
+    let tree = wrong.layer.digest;
     let mut upload = Uploading::begin(&mut client, cell.begin("ben")).await.unwrap();
     upload.data(wrong.digests().iter().map(|digest| wrong.bytes(digest))).await;
     assert_eq!(code(&upload.commit(tree).await), Code::FailedPrecondition);
@@ -379,13 +385,33 @@ async fn bytes_that_are_a_chunk_too_are_still_a_tree() {
     let right = cell.right("user/ana", may_read(inner.manifest));
     let read = fetch(&mut ana, right, &inner.digests()).await.unwrap();
     assert_eq!(read.len(), 12);
-    // A package that has a tree as a chunk of a lower layer is complete only with what the tree refers to.
-    let files: Vec<_> = (50..60).map(|n| chunk(n, 1_000)).collect();
-    let tree = Package::new(files.clone()).structure().pop().unwrap();
-    let package = Package::of_layers([vec![tree], files]);
-    let mut upload = Uploading::begin(&mut ana, cell.begin("ana")).await.unwrap();
-    let without = package.digests().into_iter().filter(|it| package.bytes(it).len() != 1_000);
-    upload.data(without.map(|digest| package.bytes(&digest)).collect::<Vec<_>>()).await;
-    let refused = upload.commit(package.manifest).await;
+    // A package that has a tree as a chunk first is complete only with what the tree refers to.
+    let absent = package(50..60, 1_000);
+    let over = Package::over(absent.structure().into_iter().skip(1), absent.layer.clone());
+    let refused = push(&mut ana, cell.begin("ana"), &over).await.map(drop);
     assert_eq!(code(&refused), Code::FailedPrecondition, "{refused:?}");
+    // With the rest it is complete.
+    push(&mut ana, cell.begin("ana"), &absent).await.unwrap();
+    push(&mut ana, cell.begin("ana"), &over).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_manifest_says_the_truth_about_its_layers() {
+    let cell = Cell::new();
+    let server = Server::start(&cell);
+    let mut ana = server.client(cell.credentials("user/ana"));
+    let package = package(0..10, 1_000);
+    push(&mut ana, cell.begin("ana"), &package).await.unwrap();
+    let layer = package.layer.clone();
+    for lie in [
+        Layer { entries: 11, ..layer.clone() },
+        Layer { unpacked: 0, ..layer.clone() },
+        Layer { stored: 1, ..layer.clone() },
+        Layer { digest: package.manifest, ..layer.clone() },
+        Layer { tree: Vec::new(), ..layer.clone() },
+    ] {
+        let over = Package::over([chunk(0, 1_000)], lie.clone());
+        let refused = push(&mut ana, cell.begin("ana"), &over).await.map(drop);
+        assert_eq!(code(&refused), Code::FailedPrecondition, "{lie:?}: {refused:?}");
+    }
 }

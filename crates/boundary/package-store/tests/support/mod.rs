@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::{Digest, Time, UserName};
-use package_store::{Clock, Location, PackageStore, Settings};
+use package_store::{Clock, PackageStore, Settings, StoreLocation};
 
 pub const HOUR: Duration = Duration::from_secs(3_600);
 pub const DAY: Duration = Duration::from_secs(86_400);
@@ -49,8 +49,8 @@ impl Directory {
         Settings { clock, ..Settings::default() }
     }
 
-    pub fn location(&self) -> Location {
-        Location::Directory(self.dir.path().to_owned())
+    pub fn location(&self) -> StoreLocation {
+        StoreLocation::Directory(self.dir.path().to_owned())
     }
 
     /// A handle, as another process would have it.

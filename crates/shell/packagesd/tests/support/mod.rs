@@ -14,7 +14,7 @@ use api::v1;
 use api::v1::upload_request::What;
 use api::v1::upload_response;
 use model::{Digest, Time};
-use package_store::{Clock, Location, PackageStore, Settings};
+use package_store::{Clock, PackageStore, Settings, StoreLocation};
 use packagesd::Service;
 use rpc::service::package_store_client::PackageStoreClient;
 use rpc::transport::{Limits, Refusals};
@@ -101,7 +101,7 @@ impl Server {
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.unwrap();
         let credentials = Rotating::new(cell.credentials("packages/p1")).unwrap();
-        let location = Location::Directory(cell.dir.path().join("store"));
+        let location = StoreLocation::Directory(cell.dir.path().join("store"));
         let now = Arc::clone(&cell.now);
         let clock = Clock::new(move || Time(now.load(Ordering::Relaxed)));
         let settings = Settings { clock, ..Settings::default() };

@@ -1,23 +1,68 @@
 //! Packages to push: a manifest, a tree, and chunks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::Digest;
-use package::chunk::{CHUNK_MAX, ChunkRef, digest_of};
-use package::manifest::{Layer, Manifest, Variant};
+use package::chunk::{ChunkRef, digest_of};
+use package::manifest::{ImageConfig, Layer, Manifest, Variant};
 use package::tree::{Attributes, Entry, EntryKind, Segment, TreeWriter};
 
 /// The pieces of a package by their digests.
 pub struct Package {
     pub manifest: Digest,
-    tree: Digest,
+    pub layer: Layer,
     pieces: BTreeMap<Digest, Vec<u8>>,
 }
 
 impl Package {
-    /// A package with a file of each of these contents, cut into chunks of the maximum length.
-    pub fn new(files: impl IntoIterator<Item = Vec<u8>>) -> Self {
-        Self::of_layers([files.into_iter().collect()])
+    /// A package of these chunks, each a file.
+    pub fn new(chunks: impl IntoIterator<Item = Vec<u8>>) -> Self {
+        Self::made(chunks, None, None)
+    }
+
+    /// An image, with a label that makes its manifest long.
+    pub fn image(chunks: impl IntoIterator<Item = Vec<u8>>, label: String) -> Self {
+        let labels = BTreeMap::from([("label".to_owned(), label)]);
+        Self::made(chunks, Some(ImageConfig { labels, ..ImageConfig::default() }), None)
+    }
+
+    /// A package with a further layer, whose pieces it does not have.
+    pub fn over(chunks: impl IntoIterator<Item = Vec<u8>>, layer: Layer) -> Self {
+        Self::made(chunks, None, Some(layer))
+    }
+
+    fn made(
+        chunks: impl IntoIterator<Item = Vec<u8>>,
+        config: Option<ImageConfig>,
+        further: Option<Layer>,
+    ) -> Self {
+        let mut pieces = BTreeMap::new();
+        let mut add = |bytes: Vec<u8>| {
+            let chunk =
+                ChunkRef { digest: digest_of(&bytes), length: bytes.len().try_into().unwrap() };
+            pieces.insert(chunk.digest, bytes);
+            chunk
+        };
+        let mut tree = TreeWriter::new(Vec::new());
+        let (mut unpacked, mut stored, mut entries) = (0, BTreeSet::new(), 0);
+        for (chunk, number) in chunks.into_iter().zip(0..) {
+            let chunk = add(chunk);
+            let segments = vec![Segment::Chunk(chunk)];
+            let attributes = Attributes { mode: 0o644, ..Attributes::default() };
+            let (path, kind) = (format!("{number:08}").into_bytes(), EntryKind::File { segments });
+            tree.add(&Entry { path, kind, attributes }).unwrap();
+            unpacked += u64::from(chunk.length);
+            stored.insert(chunk);
+            entries += 1;
+        }
+        let encoded = tree.finish();
+        let stored = stored.iter().map(|chunk| u64::from(chunk.length)).sum();
+        let tree = encoded.chunks(200_000).map(|piece| add(piece.to_vec())).collect();
+        let layer = Layer { tree, digest: digest_of(&encoded), stored, unpacked, entries };
+        let layers = [Some(layer.clone()), further].into_iter().flatten().collect();
+        let variant = Variant { layers, config, architecture: "amd64".to_owned() };
+        let manifest = add(Manifest { variants: vec![variant] }.encode()).digest;
+        Self { manifest, layer, pieces }
     }
 
     /// The same with several layers.
@@ -51,7 +96,8 @@ impl Package {
 
     /// The bytes of its manifest and of its last tree, which is one chunk.
     pub fn structure(&self) -> Vec<Vec<u8>> {
-        vec![self.bytes(&self.manifest).to_vec(), self.bytes(&self.tree).to_vec()]
+        let tree = self.layer.tree.iter().map(|chunk| chunk.digest);
+        [self.manifest].into_iter().chain(tree).map(|digest| self.bytes(&digest).to_vec()).collect()
     }
 
     pub fn digests(&self) -> Vec<Digest> {
