@@ -24,9 +24,6 @@ pub(crate) struct Walked {
     pub(crate) bytes_stored: u64,
 }
 
-/// The maximum size of the encoded tree of a layer, in bytes: it is in memory while it is read.
-const TREE_BYTES_MAX: u64 = 256 << 20;
-
 /// What was reached.
 #[derive(Debug, Default)]
 pub(crate) struct Reached {
@@ -108,7 +105,7 @@ pub(crate) async fn walk(
 
 /// A digest of everything that a manifest says of a layer.
 fn identity(layer: &Layer) -> Digest {
-    let numbers = [layer.stored, layer.unpacked, layer.entries].map(u64::to_le_bytes);
+    let numbers = [layer.unpacked, layer.entries].map(u64::to_le_bytes);
     let tree = layer
         .tree
         .iter()

@@ -65,36 +65,7 @@ impl Package {
         Self { manifest, layer, pieces }
     }
 
-    /// The same with several layers.
-    pub fn of_layers(layers: impl IntoIterator<Item = Vec<Vec<u8>>>) -> Self {
-        let mut pieces = BTreeMap::new();
-        let mut tree = Digest::from_bytes([0; Digest::BYTES]);
-        let mut layers_of = Vec::new();
-        for files in layers {
-            let mut writer = TreeWriter::new(Vec::new());
-            let mut unpacked = 0;
-            for (number, file) in files.into_iter().enumerate() {
-                unpacked += file.len() as u64;
-                let segments = file.chunks(CHUNK_MAX).map(|bytes| put(&mut pieces, bytes));
-                let segments = segments.map(Segment::Chunk).collect();
-                let path = format!("{number:06}").into_bytes();
-                let (kind, attributes) = (EntryKind::File { segments }, Attributes::default());
-                writer.add(&Entry { path, kind, attributes }).expect("it is in order");
-            }
-            let entries = writer.entries();
-            let encoded = writer.finish();
-            tree = digest_of(&encoded);
-            let chunks = encoded.chunks(CHUNK_MAX).map(|bytes| put(&mut pieces, bytes)).collect();
-            layers_of.push(Layer { tree: chunks, digest: tree, unpacked, entries });
-        }
-        let variant = Variant { layers: layers_of, ..Variant::default() };
-        let manifest = Manifest { variants: vec![variant] }.encode();
-        let digest = digest_of(&manifest);
-        pieces.insert(digest, manifest);
-        Self { manifest: digest, tree, pieces }
-    }
-
-    /// The bytes of its manifest and of its last tree, which is one chunk.
+    /// The bytes of its manifest and its tree.
     pub fn structure(&self) -> Vec<Vec<u8>> {
         let tree = self.layer.tree.iter().map(|chunk| chunk.digest);
         [self.manifest].into_iter().chain(tree).map(|digest| self.bytes(&digest).to_vec()).collect()
@@ -113,13 +84,7 @@ impl Package {
     }
 }
 
-fn put(pieces: &mut BTreeMap<Digest, Vec<u8>>, bytes: &[u8]) -> ChunkRef {
-    let digest = digest_of(bytes);
-    pieces.insert(digest, bytes.to_vec());
-    ChunkRef { digest, length: bytes.len() as u32 }
-}
-
-/// Bytes that differ for each number, of a length.
+/// A chunk that differs for each number, of a length in bytes.
 pub fn chunk(number: u64, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     let mut hash = blake3::Hasher::new();
