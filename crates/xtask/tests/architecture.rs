@@ -63,6 +63,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("dns", &["model"]),
     ("rpc", &["model", "api", "link"]),
     ("checkpoint", &["model", "spec", "cell", "api", "formats", "store"]),
+    ("package", &["model"]),
     ("package-store", &["model"]),
     (
         "fuzz-targets",
@@ -133,6 +134,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "nameserver",
             "process",
             "client",
+            "package",
         ],
     ),
     ("clientd", &["model", "api", "rpc", "client", "command"]),
@@ -183,6 +185,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "autoscalerd",
             "proxyd",
             "sigma",
+            "package",
         ],
     ),
     (

@@ -1,329 +1,338 @@
-//! A directory becomes a package.
+//! From a directory to a package.
 //!
-//! The same files give the same digest on every machine: owners, times and extended attributes do not count, since they
-//! differ between checkouts; names, contents, links and permissions do. No symbolic link is followed.
+//! The same files are the same package, whoever packs them wherever: names, kinds, permission bits,
+//! content, symbolic and hard links are kept; owners, times and extended attributes are not. Which
+//! parts of a file are holes depends on its content only: pieces of at least 16 KiB that are zeros.
 
-use std::collections::HashMap;
-use std::ffi::{CStr, CString};
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use model::Digest;
-use nix::dir::Dir;
-use nix::fcntl::{AtFlags, OFlag, openat, readlinkat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstatat, major, minor};
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, readlinkat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, major, minor};
 use thiserror::Error;
 
-use crate::chunk::{ChunkRef, ChunkSink, Chunker};
-use crate::manifest::{Layer, Manifest, Variant};
+use crate::beneath;
+use crate::chunk::{ChunkRef, ChunkSink, Chunker, MIN_CUT_BYTES, digest_of};
+use crate::manifest::{Layer, Manifest, ManifestError, Variant};
 use crate::tree::{
-    Attributes, ENTRIES_MAX, Entry, EntryKind, MODE_MASK, Segment, TreeError, TreeWriter,
+    Attributes, Entry, EntryKind, MAX_ENTRIES, MODE_BITS, Segment, TreeError, TreeWriter,
 };
 
-/// The maximum depth of directories: each holds a descriptor while it is read.
-pub const DEPTH_MAX: usize = 256;
-
-/// What a package may have.
+/// How much is packed at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The maximum size of all files together, in bytes.
+    /// The bytes of all files together, with holes.
     pub bytes: u64,
-    /// The maximum number of files, directories and links.
+    /// How many entries there are.
     pub entries: u64,
 }
 
 impl Default for Limits {
-    /// 64 GiB and two million entries.
+    /// 64 GiB, and as many entries as a tree can have.
     fn default() -> Self {
-        Self { bytes: 64 << 30, entries: ENTRIES_MAX }
+        Self { bytes: 64 << 30, entries: MAX_ENTRIES }
     }
 }
 
-/// A package that was made. The sink has every chunk of it, and its manifest as one.
+/// A package that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packed {
-    /// Its manifest.
+    /// One variant for any architecture, with one layer, without a configuration.
     pub manifest: Manifest,
-    /// The bytes of the manifest.
+    /// The encoded manifest.
     pub bytes: Vec<u8>,
-    /// The digest of these, which is that of the package.
+    /// The digest of the encoded manifest: the name of the package.
     pub digest: Digest,
 }
 
-/// Why a directory cannot become a package.
+/// A directory cannot be packed. Paths are relative to it.
 #[derive(Debug, Error)]
 pub enum PackError {
-    /// Something in it cannot be read.
-    #[error("cannot read {}: {source}", .path.display())]
-    Read {
-        /// The path.
+    /// A file or directory cannot be read.
+    #[error("cannot {action} '{}': {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// Of what.
         path: PathBuf,
-        /// The reason.
+        /// What the kernel says.
         source: io::Error,
     },
-    /// It has a socket.
-    #[error("{} is a socket, and a package has files: remove it, or build the package from another directory", .path.display())]
-    Socket {
-        /// The path.
+    /// It is a socket, or something else that a tree cannot have.
+    #[error("'{}' is {kind}, which a package cannot have", path.display())]
+    Unsupported {
+        /// Where.
         path: PathBuf,
+        /// What it is.
+        kind: &'static str,
     },
-    /// A file changed while it was read.
-    #[error("{} changed while it was read: build the package when nothing writes there", .path.display())]
+    /// It was changed or replaced while it was read.
+    #[error("'{}' was changed while it was read", path.display())]
     Changed {
-        /// The path.
+        /// Where.
         path: PathBuf,
     },
-    /// Directories are too deep.
-    #[error("{} is more than {DEPTH_MAX} directories deep", .path.display())]
-    TooDeep {
-        /// The path.
-        path: PathBuf,
-    },
-    /// It has too many bytes.
-    #[error("the files have more than {most} bytes, the maximum of a package")]
+    /// With this file, the files have more bytes than allowed.
+    #[error("the files up to '{}' have more than {limit} bytes", path.display())]
     TooManyBytes {
-        /// The maximum.
-        most: u64,
+        /// The file with which it was too much.
+        path: PathBuf,
+        /// [`Limits::bytes`].
+        limit: u64,
     },
-    /// It has too many entries.
-    #[error("there are more than {most} files, directories and links, the maximum of a package")]
+    /// There are more files than allowed.
+    #[error("there are more than {limit} files and directories, up to those in '{}'", path.display())]
     TooManyEntries {
-        /// The maximum.
-        most: u64,
+        /// The directory with which it was too much.
+        path: PathBuf,
+        /// [`Limits::entries`].
+        limit: u64,
     },
-    /// An entry cannot be in a package.
+    /// A chunk cannot be kept.
+    #[error("the chunks of '{}' cannot be kept: {source}", path.display())]
+    Sink {
+        /// What the chunk is of.
+        path: PathBuf,
+        /// What the sink says.
+        source: io::Error,
+    },
+    /// A tree cannot have the entry.
+    #[error("'{}' cannot be packed: {source}", path.display())]
+    Tree {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: TreeError,
+    },
+    /// A manifest cannot have the tree: it is too large.
     #[error(transparent)]
-    Tree(#[from] TreeError),
-    /// A chunk cannot be stored.
-    #[error("cannot store a chunk: {0}")]
-    Sink(io::Error),
+    Manifest(#[from] ManifestError),
 }
 
-/// Makes a package of a directory.
+/// Packs what is in a directory. All chunks go to the sink: of the files, of the tree, and last the
+/// manifest as one chunk.
 ///
 /// # Errors
-/// When something cannot be read, cannot be in a package, or is beyond the limits.
-pub fn pack(
-    directory: &Path,
-    sink: &mut dyn ChunkSink,
-    limits: &Limits,
-) -> Result<Packed, PackError> {
-    let read = |source| PackError::Read { path: directory.to_owned(), source };
-    let root = File::open(directory).map_err(read)?;
-    if !root.metadata().map_err(read)?.is_dir() {
-        return Err(read(io::Error::from(io::ErrorKind::NotADirectory)));
-    }
-    let mut packing = Packing {
-        root: directory,
+///
+/// See [`PackError`]. Chunks that were given to the sink until then are of no use.
+pub fn pack(dir: &Path, sink: &mut dyn ChunkSink, limits: &Limits) -> Result<Packed, PackError> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let root = nix::fcntl::open(dir, flags, Mode::empty()).map_err(|errno| PackError::Io {
+        action: "open the directory",
+        path: dir.into(),
+        source: errno.into(),
+    })?;
+    let sink =
+        Kept { sink, known: HashSet::new(), zeros: HashSet::new(), stored: 0, failed: false };
+    let packer = Packer {
+        root,
+        limits: *limits,
         sink,
-        limits,
-        chunker: Chunker::default(),
-        tree: TreeWriter::new(Vec::new()),
-        links: HashMap::new(),
         bytes: 0,
+        unpacked: 0,
+        links: HashMap::new(),
+        tree: TreeWriter::new(Vec::new()),
+        tree_chunks: Chunker::new(),
+        tree_hash: blake3::Hasher::new(),
     };
-    packing.directory(root.into(), &mut Vec::new(), 0)?;
-    packing.finish()
+    packer.pack()
 }
 
-struct Packing<'a> {
-    root: &'a Path,
+/// Gives chunks on, each once, but those of zeros only.
+struct Kept<'a> {
     sink: &'a mut dyn ChunkSink,
-    limits: &'a Limits,
-    chunker: Chunker,
-    tree: TreeWriter<Vec<u8>>,
-    /// The first path of each file with several.
-    links: HashMap<(u64, u64), Vec<u8>>,
-    bytes: u64,
+    known: HashSet<Digest>,
+    /// The chunks that become holes.
+    zeros: HashSet<Digest>,
+    stored: u64,
+    failed: bool,
 }
 
-impl Packing<'_> {
-    fn path(&self, path: &[u8]) -> PathBuf {
-        self.root.join(std::ffi::OsStr::from_bytes(path))
-    }
-
-    fn read_error(&self, path: &[u8], source: impl Into<io::Error>) -> PackError {
-        PackError::Read { path: self.path(path), source: source.into() }
-    }
-
-    /// Adds what is in a directory, in the order of names.
-    fn directory(
-        &mut self,
-        directory: OwnedFd,
-        path: &mut Vec<u8>,
-        depth: usize,
-    ) -> Result<(), PackError> {
-        if depth > DEPTH_MAX {
-            return Err(PackError::TooDeep { path: self.path(path) });
+impl ChunkSink for Kept<'_> {
+    fn put(&mut self, digest: Digest, bytes: &[u8]) -> io::Result<()> {
+        if bytes.len() >= MIN_CUT_BYTES && bytes.iter().all(|byte| *byte == 0) {
+            self.zeros.insert(digest);
+            return Ok(());
         }
-        let mut listed = Dir::from_fd(directory).map_err(|error| self.read_error(path, error))?;
-        let mut names: Vec<CString> = Vec::new();
-        for entry in listed.iter() {
-            let entry = entry.map_err(|error| self.read_error(path, error))?;
-            let name = entry.file_name();
-            if !matches!(name.to_bytes(), b"." | b"..") {
-                names.push(name.to_owned());
-            }
-            if names.len() as u64 + self.tree.entries() > self.limits.entries {
-                return Err(PackError::TooManyEntries { most: self.limits.entries });
-            }
-        }
-        names.sort();
-        let length = path.len();
-        for name in names {
-            if length > 0 {
-                path.push(b'/');
-            }
-            path.extend_from_slice(name.to_bytes());
-            self.entry(listed.as_fd(), &name, path, depth)?;
-            path.truncate(length);
+        if self.known.insert(digest) {
+            self.stored += bytes.len() as u64;
+            self.sink.put(digest, bytes).inspect_err(|_| self.failed = true)?;
         }
         Ok(())
     }
+}
 
-    fn entry(
-        &mut self,
-        parent: BorrowedFd<'_>,
-        name: &CStr,
-        path: &mut Vec<u8>,
-        depth: usize,
-    ) -> Result<(), PackError> {
-        let found = fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW)
-            .map_err(|error| self.read_error(path, error))?;
-        let kind = match SFlag::from_bits_truncate(found.st_mode & SFlag::S_IFMT.bits()) {
-            SFlag::S_IFDIR => {
-                self.add(path, EntryKind::Directory { opaque: false }, &found)?;
-                let directory = self.open(parent, name, path, OFlag::O_DIRECTORY)?;
-                return self.directory(directory, path, depth + 1);
+struct Packer<'a> {
+    root: OwnedFd,
+    limits: Limits,
+    sink: Kept<'a>,
+    /// Of all files so far, with holes.
+    bytes: u64,
+    /// Without holes.
+    unpacked: u64,
+    /// The first path of each file that has more than one, by device and inode.
+    links: HashMap<(u64, u64), Vec<u8>>,
+    /// What is encoded goes on into chunks at once.
+    tree: TreeWriter<Vec<u8>>,
+    tree_chunks: Chunker,
+    tree_hash: blake3::Hasher,
+}
+
+impl Packer<'_> {
+    fn pack(mut self) -> Result<Packed, PackError> {
+        let mut waiting = vec![Vec::new()];
+        while let Some(path) = waiting.pop() {
+            let is_directory = path.is_empty() || self.entry(&path)?;
+            if !is_directory {
+                continue;
             }
-            SFlag::S_IFREG => match self.links.get(&(found.st_dev, found.st_ino)) {
-                Some(first) => EntryKind::HardLink { target: first.clone() },
-                None => {
-                    if found.st_nlink > 1 {
-                        self.links.insert((found.st_dev, found.st_ino), path.clone());
-                    }
-                    EntryKind::File { segments: self.file(parent, name, path)? }
-                }
-            },
+            let names = self.open("open", &path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?;
+            let names = beneath::names(names).map_err(io_error("list", &path))?;
+            // The last one is taken next, so a directory is left before what is behind it.
+            waiting.extend(names.iter().rev().map(|name| beneath::join(&path, name)));
+            if self.tree.entries() + waiting.len() as u64 > self.limits.entries {
+                let path = beneath::shown(&path);
+                return Err(PackError::TooManyEntries { path, limit: self.limits.entries });
+            }
+        }
+        self.finish()
+    }
+
+    /// Adds what is at a path to the tree. Returns whether it is a directory.
+    fn entry(&mut self, path: &[u8]) -> Result<bool, PackError> {
+        let found = self.open("open", path, OFlag::O_PATH | OFlag::O_NOFOLLOW)?;
+        let stat = fstat(&found).map_err(io_error("examine", path))?;
+        let device = || (number(major(stat.st_rdev)), number(minor(stat.st_rdev)));
+        let unsupported = |kind| Err(PackError::Unsupported { path: beneath::shown(path), kind });
+        let kind = match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
+            SFlag::S_IFDIR => EntryKind::Directory { opaque: false },
+            SFlag::S_IFREG => self.file(path, &stat)?,
             SFlag::S_IFLNK => {
-                let target = readlinkat(parent, name);
-                let target = target.map_err(|error| self.read_error(path, error))?;
-                EntryKind::Symlink { target: target.as_bytes().to_vec() }
+                let target = readlinkat(&found, c"").map_err(io_error("read the link", path))?;
+                EntryKind::Symlink { target: target.into_vec() }
             }
             SFlag::S_IFCHR => {
-                let (major, minor) = device(&found);
+                let (major, minor) = device();
                 EntryKind::CharDevice { major, minor }
             }
             SFlag::S_IFBLK => {
-                let (major, minor) = device(&found);
+                let (major, minor) = device();
                 EntryKind::BlockDevice { major, minor }
             }
             SFlag::S_IFIFO => EntryKind::Fifo,
-            _ => return Err(PackError::Socket { path: self.path(path) }),
+            SFlag::S_IFSOCK => return unsupported("a socket"),
+            _ => return unsupported("of an unknown kind"),
         };
-        self.add(path, kind, &found)
-    }
-
-    fn add(&mut self, path: &[u8], kind: EntryKind, found: &FileStat) -> Result<(), PackError> {
-        // The permissions of a symbolic link mean nothing, and those of a hard link are its file's.
-        let mode = match kind {
-            EntryKind::Symlink { .. } | EntryKind::HardLink { .. } => 0,
-            _ => found.st_mode & MODE_MASK,
+        let is_directory = matches!(kind, EntryKind::Directory { .. });
+        let attributes = match kind {
+            EntryKind::HardLink { .. } => Attributes::default(),
+            _ => Attributes { mode: stat.st_mode & MODE_BITS, ..Attributes::default() },
         };
-        let attributes = Attributes { mode, ..Attributes::default() };
-        self.tree.add(&Entry { path: path.to_owned(), kind, attributes })?;
-        Ok(())
+        let entry = Entry { path: path.to_vec(), kind, attributes };
+        self.unpacked += entry.content_bytes();
+        self.tree
+            .write(&entry)
+            .map_err(|source| PackError::Tree { path: beneath::shown(path), source })?;
+        let encoded = self.tree.get_mut();
+        self.tree_hash.update(encoded);
+        let kept = self.tree_chunks.push(encoded, &mut self.sink);
+        encoded.clear();
+        kept.map_err(|source| PackError::Sink { path: beneath::shown(path), source })?;
+        Ok(is_directory)
     }
 
-    fn open(
-        &self,
-        parent: BorrowedFd<'_>,
-        name: &CStr,
-        path: &[u8],
-        flags: OFlag,
-    ) -> Result<OwnedFd, PackError> {
-        // A name that became a pipe meanwhile must not block.
-        let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
-        openat(parent, name, flags, Mode::empty()).map_err(|error| self.read_error(path, error))
-    }
-
-    fn file(
-        &mut self,
-        parent: BorrowedFd<'_>,
-        name: &CStr,
-        path: &[u8],
-    ) -> Result<Vec<Segment>, PackError> {
-        let mut file = File::from(self.open(parent, name, path, OFlag::O_RDONLY)?);
-        let before = file.metadata().map_err(|error| self.read_error(path, error))?;
-        let most = self.limits.bytes;
-        if before.len() > most.saturating_sub(self.bytes) {
-            return Err(PackError::TooManyBytes { most });
-        }
-        let mut segments = Vec::new();
-        let cut = {
-            let Self { chunker, sink, .. } = self;
-            let mut failed = None;
-            let mut sink = Noting { sink: *sink, failed: &mut failed };
-            let cut = chunker.cut(&mut file, &mut sink, &mut |chunk| {
-                segments.push(Segment::Chunk(chunk));
-            });
-            match failed {
-                Some(error) => return Err(PackError::Sink(error)),
-                None => cut.map_err(|error| self.read_error(path, error))?,
+    fn file(&mut self, path: &[u8], stat: &FileStat) -> Result<EntryKind, PackError> {
+        if stat.st_nlink > 1 {
+            if let Some(target) = self.links.get(&(stat.st_dev, stat.st_ino)) {
+                return Ok(EntryKind::HardLink { target: target.clone() });
             }
-        };
-        let after = file.metadata().map_err(|error| self.read_error(path, error))?;
-        let state = |of: &std::fs::Metadata| (of.len(), of.mtime(), of.mtime_nsec());
-        if state(&before) != state(&after) || cut != before.len() {
-            return Err(PackError::Changed { path: self.path(path) });
+            self.links.insert((stat.st_dev, stat.st_ino), path.to_vec());
         }
-        self.bytes += cut;
-        Ok(segments)
+        let shown = || beneath::shown(path);
+        let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
+        self.bytes = self.bytes.saturating_add(size);
+        if self.bytes > self.limits.bytes {
+            return Err(PackError::TooManyBytes { path: shown(), limit: self.limits.bytes });
+        }
+        // A pipe that takes the file's place must not block.
+        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+        let file = File::from(self.open("open", path, flags)?);
+        let state = |stat: FileStat| {
+            let times = (stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec);
+            (stat.st_dev, stat.st_ino, stat.st_mode, stat.st_size, times)
+        };
+        let examine = || fstat(&file).map(state).map_err(io_error("examine", path));
+        let before = state(*stat);
+        if examine()? != before {
+            return Err(PackError::Changed { path: shown() });
+        }
+        let mut chunker = Chunker::new();
+        let read = chunker.read(&mut (&file).take(size.saturating_add(1)), &mut self.sink);
+        let chunks = read.and_then(|read| Ok((read, chunker.finish(&mut self.sink)?)));
+        let (read, chunks) = chunks.map_err(|source| match self.sink.failed {
+            true => PackError::Sink { path: shown(), source },
+            false => PackError::Io { action: "read", path: shown(), source },
+        })?;
+        if read != size || examine()? != before {
+            return Err(PackError::Changed { path: shown() });
+        }
+        Ok(EntryKind::File { segments: self.segments(&chunks) })
+    }
+
+    /// The content of these chunks, with those of zeros as holes.
+    fn segments(&self, chunks: &[ChunkRef]) -> Vec<Segment> {
+        let mut segments = Vec::with_capacity(chunks.len());
+        for chunk in chunks {
+            let added = u64::from(chunk.length);
+            match (self.sink.zeros.contains(&chunk.digest), segments.last_mut()) {
+                (true, Some(Segment::Hole { length })) => *length += added,
+                (true, _) => segments.push(Segment::Hole { length: added }),
+                (false, _) => segments.push(Segment::Chunk(*chunk)),
+            }
+        }
+        segments
     }
 
     fn finish(mut self) -> Result<Packed, PackError> {
-        let entries = self.tree.entries();
-        let encoded = self.tree.finish();
-        let mut tree: Vec<ChunkRef> = Vec::new();
-        self.chunker
-            .cut(&mut &*encoded, self.sink, &mut |chunk| tree.push(chunk))
-            .map_err(PackError::Sink)?;
+        let kept = |source| PackError::Sink { path: ".".into(), source };
+        let tree = self.tree_chunks.finish(&mut self.sink).map_err(kept)?;
         let layer = Layer {
             tree,
-            digest: crate::chunk::digest_of(&encoded),
-            unpacked: self.bytes,
-            entries,
+            digest: Digest::from_bytes(*self.tree_hash.finalize().as_bytes()),
+            stored: self.sink.stored,
+            unpacked: self.unpacked,
+            entries: self.tree.entries(),
         };
         let variant = Variant { layers: vec![layer], ..Variant::default() };
         let manifest = Manifest { variants: vec![variant] };
-        let bytes = manifest.encode();
-        let digest = crate::chunk::digest_of(&bytes);
-        self.sink.put(digest, &bytes).map_err(PackError::Sink)?;
+        let bytes = manifest.encode()?;
+        let digest = digest_of(&bytes);
+        self.sink.sink.put(digest, &bytes).map_err(kept)?;
         Ok(Packed { manifest, bytes, digest })
     }
-}
 
-fn device(found: &FileStat) -> (u32, u32) {
-    let number = |part: u64| u32::try_from(part).unwrap_or(u32::MAX);
-    (number(major(found.st_rdev)), number(minor(found.st_rdev)))
-}
-
-/// Tells the errors of a sink from those of a file.
-struct Noting<'a> {
-    sink: &'a mut dyn ChunkSink,
-    failed: &'a mut Option<io::Error>,
-}
-
-impl ChunkSink for Noting<'_> {
-    fn put(&mut self, digest: Digest, bytes: &[u8]) -> io::Result<()> {
-        self.sink.put(digest, bytes).map_err(|error| {
-            let kind = error.kind();
-            *self.failed = Some(error);
-            kind.into()
-        })
+    fn open(&self, action: &'static str, path: &[u8], flags: OFlag) -> Result<OwnedFd, PackError> {
+        match beneath::open(self.root.as_fd(), path, flags) {
+            // It was there, and no symbolic link, when the directory above it was listed.
+            Err(Errno::ENOENT | Errno::ELOOP | Errno::ENOTDIR) => {
+                Err(PackError::Changed { path: beneath::shown(path) })
+            }
+            opened => opened.map_err(io_error(action, path)),
+        }
     }
+}
+
+fn io_error(action: &'static str, path: &[u8]) -> impl Fn(Errno) -> PackError {
+    move |errno| PackError::Io { action, path: beneath::shown(path), source: errno.into() }
+}
+
+/// The kernel's numbers of devices have at most 20 bits, and a tree rejects what has more.
+fn number(of: u64) -> u32 {
+    u32::try_from(of).unwrap_or(u32::MAX)
 }

@@ -1,29 +1,41 @@
-//! Packages: immutable sets of files (paper, sections 2.3 and 3.2).
+//! What a package is: its chunks, its trees of files and its manifest, and the way from and to
+//! directories.
 //!
-//! ```text
-//! manifest ── one chunk: for each architecture its layers, and the configuration of an image
-//!    └─ tree ── the entries of a layer: paths, kinds, modes, owners, times; cut into chunks
-//!         └─ chunk ── bytes of a file, at most 256 KiB, by their BLAKE3 digest
-//! ```
+//! The bytes of a package are *chunks*, named by their BLAKE3 digest. A *tree* is the list of the
+//! files of one layer, with their metadata and the chunks of their content. A *manifest* names the
+//! layers for each architecture, and its digest is the name of the package: who knows it can check
+//! every byte that it is given.
 //!
-//! Everything is addressed by the digest of its bytes, and everything is canonical: equal files give equal bytes. So a
-//! new version of a package shares the chunks of what did not change, and the digest of a manifest stands for every
-//! byte of its package.
+//! The same content is the same bytes on every machine: encodings have one form only, and readers
+//! reject every other. Everything that is read is believed to be hostile: it is bounded and checked
+//! before it is used.
 //!
-//! Deliberately absent: where chunks are kept (`package-store`), how they travel (`client`), what a package is called and
-//! who may use it (the cell).
+//! Deliberately absent: where chunks are kept, compression, the network, names and versions of
+//! packages, the formats of others.
 //!
-//! - [`chunk`]: digests, and where files are cut
-//! - [`tree`]: the entries of a layer
-//! - [`manifest`]: what a package consists of
-//! - [`directory`]: a directory becomes a package
-//! - [`unpack`]: a layer becomes files
-//! - [`verify`]: a whole package is checked
+//! - [`chunk`]: digests, the cutter, where chunks go to and come from
+//! - [`tree`]: the files of a layer, and their encoding
+//! - [`layer`]: what can be wrong with the tree of a layer
+//! - [`manifest`]: the layers of a package, and how an image is started
+//! - [`directory`]: from a directory to a package
+//! - [`unpack`]: from a layer to a directory
+//! - [`verify`]: whether all of a package is there and right
 
+mod beneath;
 pub mod chunk;
 pub mod directory;
+mod fields;
+pub mod layer;
 pub mod manifest;
-mod message;
+mod sys;
 pub mod tree;
 pub mod unpack;
 pub mod verify;
+
+pub use chunk::{ChunkRef, ChunkSink, ChunkSource, MemoryChunks, digest_of};
+pub use directory::{Limits, PackError, Packed, pack};
+pub use layer::LayerError;
+pub use manifest::{ImageConfig, Layer, Manifest, ManifestError, Variant};
+pub use tree::{Attributes, Entry, EntryKind, Segment, TreeError, TreeReader, TreeWriter};
+pub use unpack::{Form, UnpackError, Unpacked, unpack};
+pub use verify::{Verified, VerifyError, reachable, verify};

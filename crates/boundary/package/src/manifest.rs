@@ -1,194 +1,313 @@
-//! Manifests: what a package consists of.
+//! Manifests: the layers of a package, for each architecture, and how an image is started.
+//!
+//! The digest of a manifest is the name of the package. There is one encoding of every manifest,
+//! and [`Manifest::decode`] rejects all others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::Digest;
 use prost::Message as _;
 use thiserror::Error;
 
-use crate::chunk::{CHUNK_MAX, ChunkRef, digest_of};
-use crate::message;
-use crate::tree::{chunk, chunk_message, digest};
+use crate::chunk::{ChunkRef, MAX_CHUNK_BYTES, digest_of};
+use crate::tree::{MAX_ENTRIES, MAX_TREE_BYTES};
 
-/// The maximum length of a manifest, in bytes.
-pub const MANIFEST_BYTES_MAX: usize = 16 << 20;
-/// The maximum number of architectures of a package.
-pub const VARIANTS_MAX: usize = 32;
-/// The maximum number of layers: as many as the kernel takes in an overlay.
-pub const LAYERS_MAX: usize = 500;
+mod wire;
 
-/// What a package consists of.
+/// How long an encoded manifest is at most, in bytes: it is one chunk.
+pub const MAX_MANIFEST_BYTES: usize = MAX_CHUNK_BYTES;
+/// How many variants a manifest has at most.
+pub const MAX_VARIANTS: usize = 32;
+/// How many layers a variant has at most.
+pub const MAX_LAYERS: usize = 500;
+/// How long the name of an architecture is at most, in bytes.
+pub const MAX_ARCHITECTURE_BYTES: usize = 32;
+/// How long one text of an image's configuration is at most, in bytes.
+pub const MAX_TEXT_BYTES: usize = 128 * 1024;
+/// How many texts each list of an image's configuration has at most.
+pub const MAX_TEXTS: usize = 4096;
+
+/// A package.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
-    /// What it is on each architecture.
+    /// What it is on each architecture: at least one, sorted by `architecture`, without duplicates.
     pub variants: Vec<Variant>,
 }
 
-/// What a package is on one architecture.
+/// A package on one architecture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Variant {
-    /// The architecture, such as `amd64`; empty: any.
+    /// The machine, as `uname -m` or an image names it: ASCII letters, digits, `_`, `-`, `.`.
+    /// Empty: any that no other variant is for.
     pub architecture: String,
-    /// Its layers, the lowest first.
+    /// From the lowest to the highest.
     pub layers: Vec<Layer>,
-    /// The defaults for its program, if it is an image.
+    /// How the image is started: that of all variants, or of none if the package is no image.
     pub config: Option<ImageConfig>,
 }
 
-/// A set of files, over those of the layers below it.
+/// A tree of files, and what there is to know before it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
-    /// The chunks of its encoded tree.
+    /// The chunks of the encoded tree: none of a tree without entries.
     pub tree: Vec<ChunkRef>,
     /// The digest of the encoded tree.
     pub digest: Digest,
-    /// The size of its files, in bytes.
+    /// The bytes of all chunks of the layer, each counted once: those of the tree, and of its files.
+    pub stored: u64,
+    /// The bytes that its files have once it is unpacked: without holes, and without hard links.
     pub unpacked: u64,
-    /// The number of its entries.
+    /// How many entries the tree has.
     pub entries: u64,
 }
 
-/// The configuration of an image (OCI image specification, 1.1, "OCI Image Configuration").
+/// How an image is started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImageConfig {
-    /// The program and its first arguments.
+    /// The program, with the arguments that always come first.
     pub entrypoint: Vec<String>,
-    /// Further arguments, or the program if there is no entrypoint.
+    /// The arguments behind them, or the program, if nothing else is asked for.
     pub cmd: Vec<String>,
-    /// The environment, as NAME=VALUE.
+    /// The environment, each as `KEY=VALUE`.
     pub env: Vec<String>,
-    /// The working directory; empty: the root.
+    /// The working directory. Empty: the root.
     pub working_dir: String,
-    /// The user, as in the image's own `/etc/passwd`, or as numbers; empty: root.
+    /// The user, as the image says it: `user`, `uid`, `user:group` or `uid:gid`. Empty: root.
     pub user: String,
-    /// The signal that ends the program; empty: SIGTERM.
+    /// The signal that asks the image to stop, by name or number. Empty: SIGTERM.
     pub stop_signal: String,
-    /// Labels.
+    /// What the image says of itself.
     pub labels: BTreeMap<String, String>,
-    /// Ports at which it serves, such as `80/tcp`.
+    /// The ports on which it listens, as the image says it: `80/tcp`.
     pub exposed_ports: Vec<String>,
 }
 
-/// Why a manifest is rejected.
+/// Some bytes are no manifest, or a manifest breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the manifest {0}")]
-pub struct ManifestError(&'static str);
+pub enum ManifestError {
+    /// It is longer than [`MAX_MANIFEST_BYTES`].
+    #[error("the manifest has {0} bytes, of at most {MAX_MANIFEST_BYTES}")]
+    Long(usize),
+    /// It is no protobuf message of a manifest.
+    #[error("the manifest cannot be decoded: {0}")]
+    Malformed(String),
+    /// Its bytes are not those that this version would write.
+    #[error("the manifest is not encoded in the canonical form")]
+    NotCanonical,
+    /// It has no variants, or more than [`MAX_VARIANTS`].
+    #[error("the manifest has {0} variants, of 1 to {MAX_VARIANTS}")]
+    Variants(usize),
+    /// The architectures are not sorted, or not different.
+    #[error("the manifest's variant '{0}' is there twice or not in the order of architectures")]
+    Order(String),
+    /// An architecture has no name of one.
+    #[error("the manifest has a variant for '{}', which is no architecture", .0.escape_debug())]
+    Architecture(String),
+    /// Some variants are images and some are not.
+    #[error("the manifest's variant '{0}' is an image and the others are not, or the reverse")]
+    Mixed(String),
+    /// It has more than [`MAX_LAYERS`].
+    #[error("the manifest's variant '{architecture}' has {layers} layers, of at most {MAX_LAYERS}")]
+    Layers {
+        /// Of the variant.
+        architecture: String,
+        /// How many there are.
+        layers: usize,
+    },
+    /// What is said of a layer cannot be.
+    #[error("layer {layer} of the manifest's variant '{architecture}' {fault}")]
+    Layer {
+        /// Of the variant.
+        architecture: String,
+        /// The number of the layer, from 0.
+        layer: usize,
+        /// What is wrong.
+        fault: LayerFault,
+    },
+    /// A part of an image's configuration is too long, or has a NUL byte.
+    #[error(
+        "'{field}' of the manifest's variant '{architecture}' has more than {MAX_TEXTS} texts, or one \
+         with a NUL byte or more than {MAX_TEXT_BYTES} bytes"
+    )]
+    Text {
+        /// Of the variant.
+        architecture: String,
+        /// The part.
+        field: &'static str,
+    },
+    /// An environment variable has no name.
+    #[error("the environment of the manifest's variant '{0}' has a variable that is not KEY=VALUE")]
+    Environment(String),
+}
+
+/// What is said of a layer cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum LayerFault {
+    /// The digest of the tree or of one of its chunks.
+    #[error("has a malformed digest")]
+    Digest,
+    /// The length of a chunk of the tree.
+    #[error("has a chunk of 0 or more than {MAX_CHUNK_BYTES} bytes")]
+    Chunk,
+    /// The length of the tree.
+    #[error("has a tree of more than {MAX_TREE_BYTES} bytes")]
+    Tree,
+    /// The number of entries.
+    #[error("has more than {MAX_ENTRIES} entries")]
+    Entries,
+}
 
 impl Manifest {
-    /// Its bytes. Equal manifests have equal bytes.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        let layer = |layer: &Layer| message::Layer {
-            tree: layer.tree.iter().map(chunk_message).collect(),
-            digest: layer.digest.as_bytes().to_vec(),
-            unpacked: layer.unpacked,
-            entries: layer.entries,
-        };
-        let config = |config: &ImageConfig| message::Config {
-            entrypoint: config.entrypoint.clone(),
-            cmd: config.cmd.clone(),
-            env: config.env.clone(),
-            working_dir: config.working_dir.clone(),
-            user: config.user.clone(),
-            stop_signal: config.stop_signal.clone(),
-            labels: config.labels.clone(),
-            exposed_ports: config.exposed_ports.clone(),
-        };
-        let variant = |variant: &Variant| message::Variant {
-            architecture: variant.architecture.clone(),
-            layers: variant.layers.iter().map(layer).collect(),
-            config: variant.config.as_ref().map(config),
-        };
-        let variants = self.variants.iter().map(variant).collect();
-        message::Manifest { variants }.encode_to_vec()
+    /// The encoded form.
+    ///
+    /// # Errors
+    ///
+    /// The manifest breaks a rule, and could not be decoded.
+    pub fn encode(&self) -> Result<Vec<u8>, ManifestError> {
+        self.check()?;
+        let bytes = wire::encode(self).encode_to_vec();
+        if bytes.len() > MAX_MANIFEST_BYTES {
+            return Err(ManifestError::Long(bytes.len()));
+        }
+        Ok(bytes)
     }
 
-    /// Its digest, which is that of the package.
-    #[must_use]
-    pub fn digest(&self) -> Digest {
-        digest_of(&self.encode())
+    /// The manifest of which this is the encoded form.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are too many, no manifest, not in the canonical form, or break a rule.
+    pub fn decode(bytes: &[u8]) -> Result<Self, ManifestError> {
+        if bytes.len() > MAX_MANIFEST_BYTES {
+            return Err(ManifestError::Long(bytes.len()));
+        }
+        wire::scan(bytes)?;
+        let message = wire::WireManifest::decode(bytes)
+            .map_err(|error| ManifestError::Malformed(error.to_string()))?;
+        let manifest = wire::decode(message)?;
+        manifest.check()?;
+        if wire::encode(&manifest).encode_to_vec() != bytes {
+            return Err(ManifestError::NotCanonical);
+        }
+        Ok(manifest)
     }
 
-    /// Its layers, of all architectures.
-    pub fn layers(&self) -> impl Iterator<Item = &Layer> {
-        self.variants.iter().flat_map(|variant| &variant.layers)
+    /// The digest of the encoded form, which is the name of the package.
+    ///
+    /// # Errors
+    ///
+    /// The manifest breaks a rule.
+    pub fn digest(&self) -> Result<Digest, ManifestError> {
+        Ok(digest_of(&self.encode()?))
     }
 
-    /// The size of all files, in bytes.
-    #[must_use]
-    pub fn unpacked(&self) -> u64 {
-        self.layers().map(|layer| layer.unpacked).fold(0, u64::saturating_add)
-    }
-
-    /// The number of entries.
-    #[must_use]
-    pub fn entries(&self) -> u64 {
-        self.layers().map(|layer| layer.entries).fold(0, u64::saturating_add)
-    }
-
-    /// The architectures that it is for; none if it is for any.
-    #[must_use]
-    pub fn architectures(&self) -> Vec<String> {
-        let all = self.variants.iter().map(|variant| variant.architecture.clone());
-        all.filter(|architecture| !architecture.is_empty()).collect()
-    }
-
-    /// Whether it is an image.
+    /// Whether it is an image, which says how it is started.
     #[must_use]
     pub fn is_image(&self) -> bool {
         self.variants.iter().any(|variant| variant.config.is_some())
     }
 
-    /// Reads a manifest.
-    ///
-    /// # Errors
-    /// When it is malformed, out of bounds, or not encoded as [`Manifest::encode`] does.
-    pub fn decode(bytes: &[u8]) -> Result<Self, ManifestError> {
-        if bytes.len() > MANIFEST_BYTES_MAX {
-            return Err(ManifestError("is too long"));
+    /// The variant for an architecture: its own, or that for any.
+    #[must_use]
+    pub fn variant(&self, architecture: &str) -> Option<&Variant> {
+        let named = |name| self.variants.iter().find(|variant| variant.architecture == name);
+        named(architecture).or_else(|| named(""))
+    }
+
+    fn check(&self) -> Result<(), ManifestError> {
+        if !(1..=MAX_VARIANTS).contains(&self.variants.len()) {
+            return Err(ManifestError::Variants(self.variants.len()));
         }
-        let read = message::Manifest::decode(bytes).map_err(|_| ManifestError("is malformed"))?;
-        if read.encode_to_vec() != bytes {
-            return Err(ManifestError("is not encoded as it has to be"));
+        let mut last: Option<&Variant> = None;
+        for variant in &self.variants {
+            variant.check()?;
+            let architecture = &variant.architecture;
+            if last.is_some_and(|last| last.architecture >= *architecture) {
+                return Err(ManifestError::Order(architecture.clone()));
+            }
+            if last.is_some_and(|last| last.config.is_some() != variant.config.is_some()) {
+                return Err(ManifestError::Mixed(architecture.clone()));
+            }
+            last = Some(variant);
         }
-        if read.variants.is_empty() || read.variants.len() > VARIANTS_MAX {
-            return Err(ManifestError("has no variant, or too many"));
-        }
-        let variants = read.variants.into_iter().map(variant).collect::<Result<_, _>>();
-        Ok(Self { variants: variants.map_err(ManifestError)? })
+        Ok(())
     }
 }
 
-fn variant(read: message::Variant) -> Result<Variant, &'static str> {
-    if read.layers.len() > LAYERS_MAX {
-        return Err("has too many layers");
+impl Variant {
+    fn check(&self) -> Result<(), ManifestError> {
+        let architecture = || self.architecture.clone();
+        let named = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+        if self.architecture.len() > MAX_ARCHITECTURE_BYTES || !self.architecture.bytes().all(named)
+        {
+            let start = self.architecture.chars().take(MAX_ARCHITECTURE_BYTES).collect();
+            return Err(ManifestError::Architecture(start));
+        }
+        if self.layers.len() > MAX_LAYERS {
+            let layers = self.layers.len();
+            return Err(ManifestError::Layers { architecture: architecture(), layers });
+        }
+        for (layer, content) in self.layers.iter().enumerate() {
+            content.check().map_err(|fault| ManifestError::Layer {
+                architecture: architecture(),
+                layer,
+                fault,
+            })?;
+        }
+        let Some(config) = &self.config else { return Ok(()) };
+        if let Some(field) = config.unfit() {
+            return Err(ManifestError::Text { architecture: architecture(), field });
+        }
+        let variable = |text: &String| text.find('=').is_some_and(|at| at > 0);
+        if !config.env.iter().all(variable) {
+            return Err(ManifestError::Environment(architecture()));
+        }
+        Ok(())
     }
-    let config = |config: message::Config| ImageConfig {
-        entrypoint: config.entrypoint,
-        cmd: config.cmd,
-        env: config.env,
-        working_dir: config.working_dir,
-        user: config.user,
-        stop_signal: config.stop_signal,
-        labels: config.labels,
-        exposed_ports: config.exposed_ports,
-    };
-    Ok(Variant {
-        architecture: read.architecture,
-        layers: read.layers.iter().map(layer).collect::<Result<_, _>>()?,
-        config: read.config.map(config),
-    })
 }
 
-fn layer(read: &message::Layer) -> Result<Layer, &'static str> {
-    let tree = read.tree.iter().map(chunk).collect::<Result<Vec<_>, _>>()?;
-    if tree.iter().any(|chunk| chunk.length == 0 || chunk.length as usize > CHUNK_MAX) {
-        return Err("has a chunk without a proper length");
+impl Layer {
+    /// The chunks of the tree, each counted once, in bytes.
+    #[must_use]
+    pub fn tree_bytes(&self) -> u64 {
+        let chunks: BTreeSet<&ChunkRef> = self.tree.iter().collect();
+        chunks.iter().map(|chunk| u64::from(chunk.length)).sum()
     }
-    Ok(Layer {
-        tree,
-        digest: digest(&read.digest)?,
-        unpacked: read.unpacked,
-        entries: read.entries,
-    })
+
+    fn check(&self) -> Result<(), LayerFault> {
+        let length = |chunk: &ChunkRef| u64::from(chunk.length);
+        if !self.tree.iter().all(|c| (1..=MAX_CHUNK_BYTES as u64).contains(&length(c))) {
+            return Err(LayerFault::Chunk);
+        }
+        if self.tree.iter().map(length).sum::<u64>() > MAX_TREE_BYTES {
+            return Err(LayerFault::Tree);
+        }
+        if self.entries > MAX_ENTRIES {
+            return Err(LayerFault::Entries);
+        }
+        Ok(())
+    }
+}
+
+impl ImageConfig {
+    /// The first part that is too long or has a NUL byte.
+    fn unfit(&self) -> Option<&'static str> {
+        let labels: Vec<String> =
+            self.labels.iter().flat_map(|(key, value)| [key.clone(), value.clone()]).collect();
+        let one = std::slice::from_ref;
+        let fields: [(&str, &[String]); 8] = [
+            ("entrypoint", &self.entrypoint),
+            ("cmd", &self.cmd),
+            ("env", &self.env),
+            ("working_dir", one(&self.working_dir)),
+            ("user", one(&self.user)),
+            ("stop_signal", one(&self.stop_signal)),
+            ("labels", &labels),
+            ("exposed_ports", &self.exposed_ports),
+        ];
+        let fits = |text: &String| text.len() <= MAX_TEXT_BYTES && !text.contains('\0');
+        let unfit =
+            |(_, texts): &(_, &[String])| texts.len() > MAX_TEXTS || !texts.iter().all(fits);
+        fields.into_iter().find(unfit).map(|(field, _)| field)
+    }
 }

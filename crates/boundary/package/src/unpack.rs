@@ -1,280 +1,381 @@
-//! A layer becomes files in an empty directory.
+//! From a layer to a directory.
 //!
-//! Nothing gets out of the directory, whatever the tree says: parents are opened below it without following a link
-//! (openat2(2)), names are created and never opened if they are there. What hides entries of lower layers is written as
-//! overlayfs expects it: a character device 0/0 for a whiteout, an attribute for an opaque directory (kernel,
-//! Documentation/filesystems/overlayfs.rst).
+//! Nothing is written outside the directory, whatever is in it or in the tree: every path is
+//! resolved below it without symbolic links, and what is at the path of an entry is replaced, never
+//! written through. Every chunk is checked before it is written.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::CString;
 use std::fs::File;
-use std::io::{self, Seek as _, SeekFrom, Write as _};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
 
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2};
+use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{
-    Mode, SFlag, UtimensatFlags, fchmod, futimens, makedev, mkdirat, mknodat, utimensat,
+    FchmodatFlags, Mode, SFlag, UtimensatFlags, fchmod, fchmodat, futimens, makedev, mkdirat,
+    mknodat, utimensat,
 };
 use nix::sys::time::TimeSpec;
-use nix::unistd::{Gid, Uid, fchown, fchownat, geteuid, linkat, symlinkat};
+use nix::unistd::{Gid, LinkatFlags, Uid, fchown, fchownat, linkat, symlinkat};
 use thiserror::Error;
 
-use crate::chunk::{ChunkSource, checked};
+use crate::beneath::{self, as_path};
+use crate::chunk::{ChunkError, ChunkSource};
+use crate::layer::{LayerError, LayerReader, Source};
 use crate::manifest::Layer;
-use crate::tree::{Attributes, Entry, EntryKind, Segment, TreeError, TreeReader};
-use crate::verify::{VerifyError, read_tree};
+use crate::sys;
+use crate::tree::{Attributes, Entry, EntryKind, Segment};
+use place::Place;
 
-/// The attribute by which overlayfs knows a directory that hides those below it.
+mod place;
+#[cfg(test)]
+mod tests;
+
+/// The mode of directories that are in no layer, but have something in them.
+const IMPLICIT_MODE: u32 = 0o755;
+/// The mode of what is not finished yet.
+const UNFINISHED_MODE: u32 = 0o700;
+/// With what overlayfs is told not to merge a directory.
 const OPAQUE: (&[u8], &[u8]) = (b"trusted.overlay.opaque", b"y");
+/// Extended attributes that a directory does not keep from lower layers.
+const MERGED_XATTRS: [&[u8]; 3] = [b"user.", b"trusted.", b"system.posix_acl_"];
 
-/// What was unpacked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How what a layer removes is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// It is removed from the directory, in which the lower layers are.
+    Plain,
+    /// As overlayfs understands it, in a directory for this layer only: a whiteout is the character
+    /// device 0:0, and an opaque directory has the extended attribute `trusted.overlay.opaque`.
+    Overlay,
+}
+
+/// A layer that was unpacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unpacked {
-    /// The number of entries.
+    /// How many entries it has.
     pub entries: u64,
-    /// The size of all files, in bytes.
+    /// How many bytes of files were written, without holes.
     pub bytes: u64,
 }
 
-/// Why a layer cannot be unpacked.
+/// A layer cannot be unpacked. Paths are relative to the directory.
 #[derive(Debug, Error)]
 pub enum UnpackError {
-    /// The tree is not the layer's, or invalid.
+    /// Its tree is not what the manifest says.
     #[error(transparent)]
-    Verify(#[from] VerifyError),
-    /// An entry of the tree is invalid.
-    #[error(transparent)]
-    Tree(#[from] TreeError),
-    /// An entry cannot be made.
-    #[error("cannot unpack '{}': {source}", .path.escape_ascii())]
-    Entry {
-        /// Its path.
-        path: Vec<u8>,
-        /// The reason.
+    Layer(#[from] LayerError),
+    /// A part of a file cannot be read, or is not right.
+    #[error("'{}' cannot be unpacked: {source}", path.display())]
+    Chunk {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: ChunkError,
+    },
+    /// Something cannot be written.
+    #[error("cannot {action} '{}': {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// Of what.
+        path: PathBuf,
+        /// What the kernel says.
         source: io::Error,
     },
 }
 
-/// Unpacks a layer into an empty directory. Only root gives files their owners; others own all that they unpack.
+/// Unpacks a layer into a directory. Only root sets owners: for others everything is their own.
 ///
 /// # Errors
-/// When a chunk is missing or wrong, or an entry cannot be made. What was unpacked until then is there.
+///
+/// See [`UnpackError`]. What was written until then stays, so the directory is of no use.
 pub fn unpack(
     layer: &Layer,
     source: &mut dyn ChunkSource,
     into: BorrowedFd<'_>,
+    form: Form,
 ) -> Result<Unpacked, UnpackError> {
-    let tree = read_tree(layer, source)?;
-    let mut unpacking = Unpacking {
-        root: into,
-        source,
-        is_root: geteuid().is_root(),
-        parent: None,
-        buffer: Vec::new(),
-        directories: Vec::new(),
-    };
-    let mut unpacked = Unpacked::default();
-    for entry in TreeReader::new(&*tree) {
-        let entry = entry?;
-        let made = unpacking.entry(&entry);
-        made.map_err(|source| UnpackError::Entry { path: entry.path.clone(), source })?;
-        unpacked.entries += 1;
-        unpacked.bytes += entry.bytes();
+    let source = Source::new(source);
+    let owners = nix::unistd::geteuid().is_root();
+    let (open, parent, buffer) = (Vec::new(), None, Vec::new());
+    let mut unpacker = Unpacker { root: into, form, owners, open, parent, buffer };
+    let mut reader = LayerReader::new(layer, &source);
+    while let Some(entry) = reader.next()? {
+        unpacker.leave(&entry.path)?;
+        unpacker.entry(&entry, &source)?;
     }
-    unpacking.finish()?;
-    Ok(unpacked)
+    while let Some(directory) = unpacker.open.pop() {
+        unpacker.close(&directory)?;
+    }
+    let (entries, bytes) = reader.totals();
+    Ok(Unpacked { entries, bytes })
 }
 
-struct Unpacking<'a> {
+/// A directory in which there may be more to come: its mode and times are set behind the last.
+struct OpenDirectory {
+    path: Vec<u8>,
+    mode: u32,
+    mtime: (i64, u32),
+}
+
+struct Unpacker<'a> {
     root: BorrowedFd<'a>,
-    source: &'a mut dyn ChunkSource,
-    is_root: bool,
-    /// The directory of the last entry: the next one is often in it, too.
+    form: Form,
+    owners: bool,
+    /// Each in the one before it.
+    open: Vec<OpenDirectory>,
+    /// The directory of the last entry, by its path.
     parent: Option<(Vec<u8>, OwnedFd)>,
     buffer: Vec<u8>,
-    /// Directories get their attributes last: what is made in them changes their times.
-    directories: Vec<(Vec<u8>, Attributes)>,
 }
 
-impl Unpacking<'_> {
-    /// Opens a directory below the root, without following a link.
-    fn open(&self, path: &[u8], flags: OFlag) -> nix::Result<OwnedFd> {
-        let how = OpenHow::new().flags(flags | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC).resolve(
-            ResolveFlag::RESOLVE_BENEATH
-                | ResolveFlag::RESOLVE_NO_SYMLINKS
-                | ResolveFlag::RESOLVE_NO_MAGICLINKS,
-        );
-        let path = if path.is_empty() { b"." } else { path };
-        openat2(self.root, OsStr::from_bytes(path), how)
-    }
-
-    /// The parent of a path, and its last component. Missing directories are made.
-    fn place<'p>(&mut self, path: &'p [u8]) -> io::Result<(OwnedFd, &'p OsStr)> {
-        let slash = path.iter().rposition(|byte| *byte == b'/');
-        let (parent, name) = match slash {
-            Some(slash) => (&path[..slash], &path[slash + 1..]),
-            None => (&[][..], path),
+impl Unpacker<'_> {
+    /// Finishes the directories that an entry is not in.
+    fn leave(&mut self, path: &[u8]) -> Result<(), UnpackError> {
+        let inside = |directory: &OpenDirectory| {
+            path.strip_prefix(&*directory.path).is_some_and(|rest| rest.first() == Some(&b'/'))
         };
-        let known = self.parent.as_ref().filter(|(path, _)| path == parent);
-        let directory = match known {
-            Some((_, directory)) => directory.try_clone()?,
-            None => {
-                let opened = match self.open(parent, OFlag::O_PATH) {
-                    Err(Errno::ENOENT) => {
-                        self.make_parents(parent)?;
-                        self.open(parent, OFlag::O_PATH)?
-                    }
-                    opened => opened?,
-                };
-                self.parent = Some((parent.to_owned(), opened.try_clone()?));
-                opened
-            }
-        };
-        Ok((directory, OsStr::from_bytes(name)))
-    }
-
-    fn make_parents(&mut self, path: &[u8]) -> io::Result<()> {
-        let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-        for end in ends.chain([path.len()]) {
-            let (parent, name) = match path[..end].iter().rposition(|byte| *byte == b'/') {
-                Some(slash) => (&path[..slash], &path[slash + 1..end]),
-                None => (&[][..], &path[..end]),
-            };
-            let parent = self.open(parent, OFlag::O_PATH)?;
-            match mkdirat(&parent, OsStr::from_bytes(name), Mode::from_bits_truncate(0o755)) {
-                Ok(()) | Err(Errno::EEXIST) => {}
-                Err(error) => return Err(error.into()),
-            }
+        while let Some(directory) = self.open.pop_if(|directory| !inside(directory)) {
+            self.close(&directory)?;
         }
         Ok(())
     }
 
-    fn entry(&mut self, entry: &Entry) -> io::Result<()> {
-        let (parent, name) = self.place(&entry.path)?;
-        match &entry.kind {
-            EntryKind::Directory { opaque } => {
-                mkdirat(&parent, name, Mode::S_IRWXU)?;
-                if *opaque {
-                    set_attribute(&self.open(&entry.path, OFlag::O_RDONLY)?, OPAQUE.0, OPAQUE.1)?;
+    fn close(&self, directory: &OpenDirectory) -> Result<(), UnpackError> {
+        let path = &directory.path;
+        let fd = beneath::open(self.root, path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)
+            .map_err(io_error("open the directory", path))?;
+        fchmod(&fd, mode(directory.mode)).map_err(io_error("set the mode of", path))?;
+        let (omit, mtime) = (TimeSpec::UTIME_OMIT, time(directory.mtime));
+        futimens(&fd, &omit, &mtime).map_err(io_error("set the time of", path))
+    }
+
+    fn entry(&mut self, entry: &Entry, source: &Source<'_>) -> Result<(), UnpackError> {
+        let (parent_path, name) = beneath::split(&entry.path);
+        if self.parent.as_ref().is_none_or(|(path, _)| path != parent_path) {
+            // Nothing has to be removed where there is no directory.
+            let make = self.form == Form::Overlay || entry.kind != EntryKind::Whiteout;
+            let Some(parent) = self.directory_of(parent_path, make)? else { return Ok(()) };
+            self.parent = Some((parent_path.to_vec(), parent));
+        }
+        let Some((parent_path, parent)) = self.parent.take() else { return Ok(()) };
+        let place = Place { parent: parent.as_fd(), name, path: &entry.path };
+        let result = self.place(entry, &place, source);
+        self.parent = Some((parent_path, parent));
+        result
+    }
+
+    /// Opens a directory that may be in no layer.
+    fn directory_of(&self, path: &[u8], make: bool) -> Result<Option<OwnedFd>, UnpackError> {
+        let open = |path: &[u8]| beneath::open(self.root, path, OFlag::O_PATH | OFlag::O_DIRECTORY);
+        match open(path) {
+            Err(Errno::ENOENT) if !make => return Ok(None),
+            Err(Errno::ENOENT) => {}
+            opened => return opened.map(Some).map_err(io_error("open the directory", path)),
+        }
+        let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        let mut parent = open(b"").map_err(io_error("open the directory", b""))?;
+        for end in ends.chain([path.len()]) {
+            let path = &path[..end];
+            parent = match open(path) {
+                Err(Errno::ENOENT) => {
+                    let name = as_path(beneath::split(path).1);
+                    mkdirat(&parent, name, mode(IMPLICIT_MODE))
+                        .and_then(|()| openat(&parent, name, directory_flags(), Mode::empty()))
+                        .and_then(|fd| fchmod(&fd, mode(IMPLICIT_MODE)).map(|()| fd))
+                        .map_err(io_error("make the directory", path))?
                 }
-                self.directories.push((entry.path.clone(), entry.attributes.clone()));
-                Ok(())
-            }
+                opened => opened.map_err(io_error("open the directory", path))?,
+            };
+        }
+        Ok(Some(parent))
+    }
+
+    fn place(
+        &mut self,
+        entry: &Entry,
+        place: &Place<'_>,
+        source: &Source<'_>,
+    ) -> Result<(), UnpackError> {
+        let device = |kind, major: u32, minor: u32| {
+            let number = makedev(major.into(), minor.into());
+            mknodat(place.parent, as_path(place.name), kind, mode(0o600), number)
+                .map_err(place.error("make the device"))
+        };
+        if let EntryKind::Directory { opaque } = &entry.kind {
+            return self.directory(place, *opaque, &entry.attributes);
+        }
+        place.remove(self.root)?;
+        match &entry.kind {
+            EntryKind::Directory { .. } => {}
             EntryKind::File { segments } => {
-                let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
-                let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-                let file = File::from(openat(&parent, name, flags, Mode::S_IRUSR | Mode::S_IWUSR)?);
-                self.write(&file, segments)?;
-                self.finish_open(&file, &entry.attributes)
+                return self.file(place, segments, &entry.attributes, source);
             }
             EntryKind::Symlink { target } => {
-                symlinkat(OsStr::from_bytes(target), &parent, name)?;
-                self.finish_named(&parent, name, &entry.attributes)
+                symlinkat(as_path(target), place.parent, as_path(place.name))
+                    .map_err(place.error("make the symbolic link"))?;
             }
-            EntryKind::HardLink { target } => {
-                let (directory, target) = self.place(target)?;
-                linkat(&directory, target, &parent, name, AtFlags::empty())?;
-                Ok(())
-            }
-            EntryKind::CharDevice { major, minor } => {
-                self.node(&parent, name, SFlag::S_IFCHR, (*major, *minor), &entry.attributes)
-            }
-            EntryKind::BlockDevice { major, minor } => {
-                self.node(&parent, name, SFlag::S_IFBLK, (*major, *minor), &entry.attributes)
-            }
-            EntryKind::Fifo => self.node(&parent, name, SFlag::S_IFIFO, (0, 0), &entry.attributes),
-            EntryKind::Whiteout => {
-                mknodat(&parent, name, SFlag::S_IFCHR, Mode::empty(), makedev(0, 0))?;
-                Ok(())
-            }
+            EntryKind::HardLink { target } => return self.hard_link(place, target),
+            EntryKind::CharDevice { major, minor } => device(SFlag::S_IFCHR, *major, *minor)?,
+            EntryKind::BlockDevice { major, minor } => device(SFlag::S_IFBLK, *major, *minor)?,
+            EntryKind::Fifo => device(SFlag::S_IFIFO, 0, 0)?,
+            EntryKind::Whiteout if self.form == Form::Plain => return Ok(()),
+            EntryKind::Whiteout => return device(SFlag::S_IFCHR, 0, 0),
         }
+        self.special_attributes(place, entry)
     }
 
-    fn write(&mut self, mut file: &File, segments: &[Segment]) -> io::Result<()> {
-        let mut length = 0_u64;
-        for segment in segments {
-            match segment {
-                Segment::Chunk(chunk) => {
-                    checked(self.source, chunk, &mut self.buffer)?;
-                    file.write_all(&self.buffer)?;
-                    length = length.saturating_add(chunk.length.into());
-                }
-                Segment::Hole { length: hole } => {
-                    length = length.saturating_add(*hole);
-                    file.seek(SeekFrom::Start(length))?;
+    fn directory(
+        &mut self,
+        place: &Place<'_>,
+        opaque: bool,
+        attributes: &Attributes,
+    ) -> Result<(), UnpackError> {
+        let there = match place.kind()? {
+            Some(SFlag::S_IFDIR) => true,
+            Some(_) => {
+                place.remove(self.root)?;
+                false
+            }
+            None => false,
+        };
+        let name = as_path(place.name);
+        if !there {
+            mkdirat(place.parent, name, mode(UNFINISHED_MODE))
+                .map_err(place.error("make the directory"))?;
+        }
+        let fd = openat(place.parent, name, directory_flags(), Mode::empty())
+            .map_err(place.error("open the directory"))?;
+        if there {
+            fchmod(&fd, mode(UNFINISHED_MODE)).map_err(place.error("set the mode of"))?;
+            // What the directory of a lower layer has is not merged, only what is in it.
+            for name in sys::list_xattrs(fd.as_fd()).unwrap_or_default() {
+                let removed = MERGED_XATTRS.iter().any(|prefix| name.starts_with(prefix));
+                if removed && !attributes.xattrs.contains_key(&name) {
+                    sys::remove_xattr(fd.as_fd(), &text(&name))
+                        .map_err(place.error("remove an extended attribute of"))?;
                 }
             }
+        }
+        if there && opaque {
+            place::remove_content(self.root, place.path)?;
+        }
+        if self.owners {
+            let (uid, gid) = owner(attributes);
+            fchown(&fd, uid, gid).map_err(place.error("set the owner of"))?;
+        }
+        let marked = (opaque && self.form == Form::Overlay).then_some(OPAQUE);
+        let xattrs = attributes.xattrs.iter().map(|(name, value)| (&**name, &**value));
+        for (name, value) in xattrs.chain(marked) {
+            sys::set_xattr(fd.as_fd(), &text(name), value)
+                .map_err(place.error("set an extended attribute of"))?;
+        }
+        let Attributes { mode, mtime, .. } = *attributes;
+        self.open.push(OpenDirectory { path: place.path.to_vec(), mode, mtime });
+        Ok(())
+    }
+
+    fn file(
+        &mut self,
+        place: &Place<'_>,
+        segments: &[Segment],
+        attributes: &Attributes,
+        source: &Source<'_>,
+    ) -> Result<(), UnpackError> {
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
+        let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let fd = openat(place.parent, as_path(place.name), flags, mode(0o600))
+            .map_err(place.error("create"))?;
+        let file = File::from(fd);
+        let io = |action, source| UnpackError::Io { action, path: place.shown(), source };
+        let mut at = 0;
+        for segment in segments {
+            if let Segment::Chunk(chunk) = segment {
+                source
+                    .fetch(chunk, &mut self.buffer)
+                    .map_err(|source| UnpackError::Chunk { path: place.shown(), source })?;
+                file.write_all_at(&self.buffer, at).map_err(|source| io("write", source))?;
+            }
+            at += segment.length();
         }
         if let Some(Segment::Hole { .. }) = segments.last() {
-            file.set_len(length)?;
+            file.set_len(at).map_err(|source| io("set the length of", source))?;
         }
-        Ok(())
+        if self.owners {
+            let (uid, gid) = owner(attributes);
+            fchown(&file, uid, gid).map_err(place.error("set the owner of"))?;
+        }
+        // Behind the owner, with which capabilities are lost; who is not root may need to write.
+        for (name, value) in &attributes.xattrs {
+            sys::set_xattr(file.as_fd(), &text(name), value)
+                .map_err(place.error("set an extended attribute of"))?;
+        }
+        fchmod(&file, mode(attributes.mode)).map_err(place.error("set the mode of"))?;
+        let (omit, mtime) = (TimeSpec::UTIME_OMIT, time(attributes.mtime));
+        futimens(&file, &omit, &mtime).map_err(place.error("set the time of"))
     }
 
-    fn node(
-        &self,
-        parent: &OwnedFd,
-        name: &OsStr,
-        kind: SFlag,
-        (major, minor): (u32, u32),
-        attributes: &Attributes,
-    ) -> io::Result<()> {
-        mknodat(parent, name, kind, Mode::empty(), makedev(major.into(), minor.into()))?;
-        self.finish_named(parent, name, attributes)?;
-        let mode = Mode::from_bits_truncate(attributes.mode);
-        nix::sys::stat::fchmodat(parent, name, mode, nix::sys::stat::FchmodatFlags::FollowSymlink)?;
-        Ok(())
+    fn hard_link(&self, place: &Place<'_>, target: &[u8]) -> Result<(), UnpackError> {
+        let (directory, name) = beneath::split(target);
+        beneath::open(self.root, directory, OFlag::O_PATH | OFlag::O_DIRECTORY)
+            .and_then(|directory| {
+                let new = as_path(place.name);
+                linkat(&directory, as_path(name), place.parent, new, LinkatFlags::empty())
+            })
+            .map_err(place.error("make the hard link"))
     }
 
-    /// Gives an open file or directory its attributes: the mode after the owner, whose change clears set-uid bits.
-    fn finish_open(&self, file: impl AsFd, attributes: &Attributes) -> io::Result<()> {
-        if self.is_root {
-            fchown(&file, Some(attributes.uid.into()), Some(attributes.gid.into()))?;
+    /// Sets the attributes of what cannot be opened, or not without an effect.
+    fn special_attributes(&self, place: &Place<'_>, entry: &Entry) -> Result<(), UnpackError> {
+        let (parent, name) = (place.parent, as_path(place.name));
+        let attributes = &entry.attributes;
+        if self.owners {
+            let (uid, gid) = owner(attributes);
+            fchownat(parent, name, uid, gid, AtFlags::AT_SYMLINK_NOFOLLOW)
+                .map_err(place.error("set the owner of"))?;
         }
-        fchmod(&file, Mode::from_bits_truncate(attributes.mode))?;
-        for (name, value) in &attributes.extended {
-            set_attribute(&file, name, value)?;
+        // The mode of a symbolic link means nothing, and setting it would set that of its target.
+        if !matches!(entry.kind, EntryKind::Symlink { .. }) {
+            fchmodat(parent, name, mode(attributes.mode), FchmodatFlags::FollowSymlink)
+                .map_err(place.error("set the mode of"))?;
         }
-        let time = time(attributes);
-        futimens(&file, &time, &time)?;
-        Ok(())
-    }
-
-    /// The same for what cannot be opened, without its mode.
-    fn finish_named(
-        &self,
-        parent: &OwnedFd,
-        name: &OsStr,
-        attributes: &Attributes,
-    ) -> io::Result<()> {
-        if self.is_root {
-            let (uid, gid) = (Uid::from_raw(attributes.uid), Gid::from_raw(attributes.gid));
-            fchownat(parent, name, Some(uid), Some(gid), AtFlags::AT_SYMLINK_NOFOLLOW)?;
+        let mut path = format!("/proc/self/fd/{}/", parent.as_raw_fd()).into_bytes();
+        path.extend_from_slice(place.name);
+        for (name, value) in &attributes.xattrs {
+            sys::set_link_xattr(&text(&path), &text(name), value)
+                .map_err(place.error("set an extended attribute of"))?;
         }
-        let time = time(attributes);
-        utimensat(parent, name, &time, &time, UtimensatFlags::NoFollowSymlink)?;
-        Ok(())
-    }
-
-    /// Gives the directories their attributes, the deepest first.
-    fn finish(self) -> Result<(), UnpackError> {
-        for (path, attributes) in self.directories.iter().rev() {
-            let finish = || -> io::Result<()> {
-                self.finish_open(self.open(path, OFlag::O_RDONLY)?, attributes)
-            };
-            finish().map_err(|source| UnpackError::Entry { path: path.clone(), source })?;
-        }
-        Ok(())
+        let (omit, mtime) = (TimeSpec::UTIME_OMIT, time(attributes.mtime));
+        utimensat(parent, name, &omit, &mtime, UtimensatFlags::NoFollowSymlink)
+            .map_err(place.error("set the time of"))
     }
 }
 
-fn time(attributes: &Attributes) -> TimeSpec {
-    TimeSpec::new(attributes.seconds, attributes.nanos.into())
+fn io_error<'a>(action: &'static str, path: &'a [u8]) -> impl Fn(Errno) -> UnpackError + use<'a> {
+    move |errno| UnpackError::Io { action, path: beneath::shown(path), source: errno.into() }
 }
 
-fn set_attribute(file: impl AsFd, name: &[u8], value: &[u8]) -> io::Result<()> {
-    let name = CString::new(name)?;
-    let set = rustix::fs::fsetxattr(file, &name, value, rustix::fs::XattrFlags::empty());
-    set.map_err(io::Error::from)
+fn directory_flags() -> OFlag {
+    OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC
+}
+
+fn mode(bits: u32) -> Mode {
+    Mode::from_bits_truncate(bits)
+}
+
+fn time((seconds, nanoseconds): (i64, u32)) -> TimeSpec {
+    TimeSpec::new(seconds, nanoseconds.into())
+}
+
+fn owner(attributes: &Attributes) -> (Option<Uid>, Option<Gid>) {
+    (Some(Uid::from_raw(attributes.uid)), Some(Gid::from_raw(attributes.gid)))
+}
+
+/// Trees have no NUL in paths and names, so nothing is cut off.
+fn text(bytes: &[u8]) -> CString {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    CString::new(&bytes[..end]).unwrap_or_default()
 }

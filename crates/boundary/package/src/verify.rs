@@ -1,157 +1,190 @@
-//! A whole package is checked: every chunk, every tree, and what the manifest says of them.
+//! Whether all of a package is there and right, and what belongs to it.
 
 use std::collections::HashSet;
-use std::io;
+use std::path::PathBuf;
 
 use model::Digest;
 use thiserror::Error;
 
-use crate::chunk::{ChunkRef, ChunkSource, checked, digest_of};
+use crate::beneath;
+use crate::chunk::{ChunkError, ChunkRef, ChunkSource};
+use crate::layer::{LayerError, LayerReader, Source};
 use crate::manifest::{Layer, Manifest, ManifestError};
-use crate::tree::{EntryKind, Segment, TreeError, TreeReader};
 
-/// The maximum size of the encoded tree of a layer, in bytes.
-pub const TREE_BYTES_MAX: u64 = 1 << 30;
-
-/// What a package has.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A package that is there and right.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
-    /// The size of everything that is reachable from the manifest, each chunk once, the manifest included; in bytes.
+    /// The bytes of all chunks, each counted once, without the manifest.
     pub stored: u64,
-    /// The size of all files, in bytes.
+    /// The bytes of all files once it is unpacked, of the variant that has most.
     pub unpacked: u64,
-    /// The number of entries.
+    /// The entries of all layers, of the variant that has most.
     pub entries: u64,
-    /// Whether it is an image.
+    /// Whether it is an image, which says how it is started.
     pub is_image: bool,
-    /// The architectures that it is for; empty for any.
+    /// The architectures that there are variants for. Empty text: any.
     pub architectures: Vec<String>,
+    /// How many different chunks there are, without the manifest.
+    pub chunks: u64,
 }
 
 /// The first thing that is wrong with a package.
 #[derive(Debug, Error)]
 pub enum VerifyError {
-    /// A chunk is missing or has other bytes.
-    #[error("{what}: {source}")]
-    Chunk {
-        /// What it is a part of.
-        what: String,
-        /// The reason.
-        source: io::Error,
-    },
-    /// The manifest is invalid.
+    /// The manifest cannot be read, or is damaged.
+    #[error("the manifest: {0}")]
+    Unreadable(#[source] ChunkError),
+    /// What should be the manifest is none.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
-    /// A tree is invalid.
-    #[error(transparent)]
-    Tree(#[from] TreeError),
-    /// The manifest says something else of a layer than its tree.
-    #[error("the manifest says that layer {layer} has {said} {what}, and it has {has}")]
+    /// The tree of a layer is not what the manifest says.
+    #[error("layer {layer} of the variant '{architecture}': {source}")]
     Layer {
-        /// The digest of its tree.
-        layer: Digest,
-        /// What is counted.
-        what: &'static str,
+        /// Of the variant.
+        architecture: String,
+        /// The number of the layer, from 0.
+        layer: usize,
+        /// What is wrong.
+        source: LayerError,
+    },
+    /// A part of a file cannot be read, or is damaged.
+    #[error("'{}' in layer {layer} of the variant '{architecture}': {source}", path.display())]
+    Chunk {
+        /// Of the variant.
+        architecture: String,
+        /// The number of the layer, from 0.
+        layer: usize,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: Box<ChunkError>,
+    },
+    /// The chunks of a layer have more or fewer bytes than the manifest says.
+    #[error(
+        "the chunks of layer {layer} of the variant '{architecture}' have {found} bytes, but should \
+         have {expected}"
+    )]
+    Stored {
+        /// Of the variant.
+        architecture: String,
+        /// The number of the layer, from 0.
+        layer: usize,
         /// What the manifest says.
-        said: u64,
-        /// What it has.
-        has: u64,
-    },
-    /// A tree has another digest than the manifest says.
-    #[error("the list of files of layer {layer} has the digest {has}")]
-    Digest {
-        /// The digest that the manifest says.
-        layer: Digest,
-        /// The digest that it has.
-        has: Digest,
+        expected: u64,
+        /// What they have.
+        found: u64,
     },
 }
 
-/// Reads the encoded tree of a layer, and checks its digest.
+/// Reads all of a package, and checks everything that it says of itself. Each chunk of a file is
+/// read once.
 ///
 /// # Errors
-/// When a chunk is missing, or the tree is not the layer's.
-pub fn read_tree(layer: &Layer, source: &mut dyn ChunkSource) -> Result<Vec<u8>, VerifyError> {
-    let what = || format!("the list of files of layer {}", layer.digest);
-    let bytes: u64 = layer.tree.iter().map(|chunk| u64::from(chunk.length)).sum();
-    if bytes > TREE_BYTES_MAX {
-        let source = io::Error::other(format!("it has more than {TREE_BYTES_MAX} bytes"));
-        return Err(VerifyError::Chunk { what: what(), source });
+///
+/// The first thing that is wrong.
+pub fn verify(manifest: Digest, source: &mut dyn ChunkSource) -> Result<Verified, VerifyError> {
+    let source = Source::new(source);
+    let mut bytes = Vec::new();
+    source
+        .fetch(&ChunkRef::of_unknown_length(manifest), &mut bytes)
+        .map_err(VerifyError::Unreadable)?;
+    let manifest = Manifest::decode(&bytes)?;
+    let mut known = HashSet::new();
+    let mut verified = Verified {
+        stored: 0,
+        unpacked: 0,
+        entries: 0,
+        is_image: manifest.is_image(),
+        architectures: Vec::new(),
+        chunks: 0,
+    };
+    for variant in &manifest.variants {
+        let (mut unpacked, mut entries) = (0_u64, 0_u64);
+        for (number, layer) in variant.layers.iter().enumerate() {
+            verify_layer(layer, &source, &mut known, &mut bytes)
+                .map_err(|fault| fault.of(&variant.architecture, number))?;
+            unpacked = unpacked.saturating_add(layer.unpacked);
+            entries = entries.saturating_add(layer.entries);
+        }
+        verified.unpacked = verified.unpacked.max(unpacked);
+        verified.entries = verified.entries.max(entries);
+        verified.architectures.push(variant.architecture.clone());
     }
-    let (mut tree, mut one) = (Vec::new(), Vec::new());
-    for chunk in &layer.tree {
-        let read = checked(source, chunk, &mut one);
-        read.map_err(|source| VerifyError::Chunk { what: what(), source })?;
-        tree.extend_from_slice(&one);
-    }
-    match digest_of(&tree) {
-        has if has == layer.digest => Ok(tree),
-        has => Err(VerifyError::Digest { layer: layer.digest, has }),
+    verified.stored = known.iter().map(|chunk: &ChunkRef| u64::from(chunk.length)).sum();
+    verified.chunks = known.len() as u64;
+    Ok(verified)
+}
+
+/// What is wrong with a layer.
+enum Fault {
+    Layer(LayerError),
+    Chunk(PathBuf, ChunkError),
+    Stored { expected: u64, found: u64 },
+}
+
+impl Fault {
+    fn of(self, architecture: &str, layer: usize) -> VerifyError {
+        let architecture = architecture.to_owned();
+        match self {
+            Self::Layer(source) => VerifyError::Layer { architecture, layer, source },
+            Self::Chunk(path, source) => {
+                let source = Box::new(source);
+                VerifyError::Chunk { architecture, layer, path, source }
+            }
+            Self::Stored { expected, found } => {
+                VerifyError::Stored { architecture, layer, expected, found }
+            }
+        }
     }
 }
 
-/// Lists every chunk of a package but its manifest. Reads the trees; the chunks of files are not read.
+/// Checks a layer, and adds its chunks to those that are known.
+fn verify_layer(
+    layer: &Layer,
+    source: &Source<'_>,
+    known: &mut HashSet<ChunkRef>,
+    buffer: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    let mut chunks: HashSet<ChunkRef> = layer.tree.iter().copied().collect();
+    let mut reader = LayerReader::new(layer, source);
+    while let Some(entry) = reader.next().map_err(Fault::Layer)? {
+        for chunk in entry.chunks() {
+            if chunks.insert(*chunk) && !known.contains(chunk) {
+                source
+                    .fetch(chunk, buffer)
+                    .map_err(|error| Fault::Chunk(beneath::shown(&entry.path), error))?;
+            }
+        }
+    }
+    let found = chunks.iter().map(|chunk| u64::from(chunk.length)).sum();
+    known.extend(chunks);
+    if found != layer.stored {
+        return Err(Fault::Stored { expected: layer.stored, found });
+    }
+    Ok(())
+}
+
+/// Lists every chunk that a package needs, without that of the manifest: those of a tree in front of
+/// those of its files. A chunk may be listed more than once. Only trees are read.
 ///
 /// # Errors
-/// When a tree is missing or invalid, or the manifest says something else of it.
+///
+/// The first thing that is wrong with a tree.
 pub fn reachable(
     manifest: &Manifest,
     source: &mut dyn ChunkSource,
     each: &mut dyn FnMut(&ChunkRef),
 ) -> Result<(), VerifyError> {
-    for layer in manifest.layers() {
-        layer.tree.iter().for_each(&mut *each);
-        let tree = read_tree(layer, source)?;
-        let (mut unpacked, mut entries) = (0_u64, 0);
-        for entry in TreeReader::new(&*tree) {
-            let entry = entry?;
-            (unpacked, entries) = (unpacked.saturating_add(entry.bytes()), entries + 1);
-            let EntryKind::File { segments } = &entry.kind else { continue };
-            for segment in segments {
-                let Segment::Chunk(chunk) = segment else { continue };
-                each(chunk);
-            }
-        }
-        for (what, said, has) in
-            [("entries", layer.entries, entries), ("bytes", layer.unpacked, unpacked)]
-        {
-            if said != has {
-                return Err(VerifyError::Layer { layer: layer.digest, what, said, has });
+    let source = Source::new(source);
+    for variant in &manifest.variants {
+        for (number, layer) in variant.layers.iter().enumerate() {
+            layer.tree.iter().for_each(&mut *each);
+            let mut reader = LayerReader::new(layer, &source);
+            let fault = |error| Fault::Layer(error).of(&variant.architecture, number);
+            while let Some(entry) = reader.next().map_err(fault)? {
+                entry.chunks().for_each(&mut *each);
             }
         }
     }
     Ok(())
-}
-
-/// Reads and checks every byte of a package, given the digest of its manifest.
-///
-/// # Errors
-/// The first thing that is wrong.
-pub fn verify(manifest: Digest, source: &mut dyn ChunkSource) -> Result<Verified, VerifyError> {
-    let mut bytes = Vec::new();
-    let failed = |source| VerifyError::Chunk { what: "the manifest".to_owned(), source };
-    let any = ChunkRef { digest: manifest, length: 0 };
-    source.get(&any, &mut bytes).map_err(failed)?;
-    if digest_of(&bytes) != manifest {
-        return Err(failed(io::Error::other("it has another digest than the package")));
-    }
-    let read = Manifest::decode(&bytes)?;
-    let (mut chunks, mut known) = (Vec::new(), HashSet::new());
-    reachable(&read, source, &mut |chunk| {
-        if known.insert(*chunk) {
-            chunks.push(*chunk);
-        }
-    })?;
-    let mut one = Vec::new();
-    for chunk in &chunks {
-        let read = checked(source, chunk, &mut one);
-        read.map_err(|source| VerifyError::Chunk { what: "a file".to_owned(), source })?;
-    }
-    Ok(Verified {
-        stored: bytes.len() as u64 + chunks.iter().map(|it| u64::from(it.length)).sum::<u64>(),
-        unpacked: read.unpacked(),
-        entries: read.entries(),
-        is_image: read.is_image(),
-        architectures: read.architectures(),
-    })
 }

@@ -73,7 +73,7 @@ impl Packages {
         let mut binds = Vec::new();
         for package in &desired.spec.packages {
             let id = package.of(&desired.user);
-            let layer = self.layer(desired.instance, &id).await;
+            let layer = self.layer(desired, &id).await;
             let source = layer.with_context(|| format!("cannot get package {id}"))?;
             let target = PathBuf::from(PACKAGES_DIRECTORY).join(id.name.as_str());
             binds.push(Bind { source, target, writable: false });
@@ -105,7 +105,7 @@ impl Packages {
     }
 
     /// The directory with the files of a package.
-    async fn layer(&self, instance: InstanceId, id: &PackageId) -> anyhow::Result<PathBuf> {
+    async fn layer(&self, desired: &Desired, id: &PackageId) -> anyhow::Result<PathBuf> {
         let v1::ReadPackageResponse { right, package, stores } = self.right(id).await?;
         let digest = package.unwrap_or_default().digest;
         let digest: Digest = digest.parse().context("the master's answer")?;
@@ -114,8 +114,8 @@ impl Packages {
         let manifest = self.manifest(reader.clone(), digest).await?;
         let layer = files_of(&manifest)?;
         // Before it is looked for: it is not removed from here on.
-        lock(&self.0.used).entry(instance).or_default().insert(layer.digest);
-        self.0.layers.get(layer, reader).await
+        lock(&self.0.used).entry(desired.instance).or_default().insert(layer.digest);
+        self.0.layers.get(&desired.user, layer, reader).await
     }
 
     async fn manifest(&self, reader: Reader, digest: Digest) -> anyhow::Result<Manifest> {

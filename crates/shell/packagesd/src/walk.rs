@@ -1,12 +1,12 @@
 //! What is reachable from a manifest.
 
 use std::collections::HashSet;
-use std::collections::hash_map::Entry;
 
 use model::Digest;
-use package::chunk::{ChunkRef, MemoryChunks, digest_of};
+use package::chunk::{ChunkRef, ChunkSink as _, MemoryChunks, digest_of};
 use package::manifest::{Layer, Manifest, Variant};
-use package::verify::{TREE_BYTES_MAX, reachable};
+use package::tree::MAX_TREE_BYTES;
+use package::verify::reachable;
 use package_store::{Error, PackageStore};
 use tonic::Status;
 
@@ -105,7 +105,7 @@ pub(crate) async fn walk(
 
 /// A digest of everything that a manifest says of a layer.
 fn identity(layer: &Layer) -> Digest {
-    let numbers = [layer.unpacked, layer.entries].map(u64::to_le_bytes);
+    let numbers = [layer.stored, layer.unpacked, layer.entries].map(u64::to_le_bytes);
     let tree = layer
         .tree
         .iter()
@@ -123,15 +123,14 @@ async fn files(
     max: usize,
 ) -> Result<HashSet<ChunkRef>, Status> {
     let bytes: u64 = layer.tree.iter().map(|chunk| u64::from(chunk.length)).sum();
-    if bytes > TREE_BYTES_MAX {
-        let why = format!("a tree of package {package} has more than {TREE_BYTES_MAX} bytes");
+    if bytes > MAX_TREE_BYTES {
+        let why = format!("a tree of package {package} has more than {MAX_TREE_BYTES} bytes");
         return Err(Status::failed_precondition(why));
     }
-    let mut tree = MemoryChunks::default();
+    let mut tree = MemoryChunks::new();
     for chunk in &layer.tree {
-        if let Entry::Vacant(new) = tree.0.entry(chunk.digest) {
-            new.insert(read(store, package, chunk.digest).await?.to_vec());
-        }
+        let bytes = read(store, package, chunk.digest).await?;
+        tree.put(chunk.digest, &bytes).map_err(|error| Status::internal(error.to_string()))?;
     }
     // Trees may be large, and reading them is all computation.
     let found = tokio::task::spawn_blocking(move || {

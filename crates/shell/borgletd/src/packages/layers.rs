@@ -13,12 +13,13 @@ use anyhow::{Context as _, ensure};
 use client::packages::Reader;
 use linux::disk::Disk;
 use linux::tree::remove_tree;
-use model::{Bytes, Digest};
+use model::{Bytes, Digest, UserName};
 use package::chunk::{ChunkRef, ChunkSource};
 use package::manifest::Layer;
 use package::tree::{EntryKind, Segment, TreeReader};
-use package::unpack::unpack;
-use tokio::sync::{Mutex as AsyncMutex, Semaphore, oneshot};
+use package::unpack::{Form, unpack};
+use rpc::transport::Turns;
+use tokio::sync::{Mutex as AsyncMutex, oneshot};
 use tokio::task::spawn_blocking;
 
 use super::fetch::Ahead;
@@ -28,20 +29,19 @@ use super::lock;
 const KEPT_UNUSED: Duration = Duration::from_secs(24 * 60 * 60);
 /// A disk with less free than this fraction of it keeps no unused layers.
 const FREE_PART: u64 = 10;
-/// How many layers are unpacked at once.
-const AT_ONCE: usize = 2;
+/// How many layers are fetched and unpacked at once; users share them.
+const AT_ONCE: usize = 4;
 /// The maximum size of the tree of a layer, in bytes: it is kept in memory while the layer is unpacked.
 const TREE_BYTES_MAX: u64 = 256 << 20;
 /// The beginnings of the names of what is not complete, and of what is being removed.
 const UNFINISHED: [&str; 2] = [".new-", ".old-"];
 
 /// Layers by the digests of their trees.
-#[derive(Debug)]
 pub(super) struct Layers {
     directory: PathBuf,
     /// One task at a time unpacks a layer.
     turns: Mutex<BTreeMap<Digest, Arc<AsyncMutex<()>>>>,
-    at_once: Semaphore,
+    at_once: Turns<UserName>,
 }
 
 impl Layers {
@@ -58,7 +58,7 @@ impl Layers {
                 removed.with_context(|| format!("cannot remove {}", entry.path().display()))?;
             }
         }
-        let (turns, at_once) = (Mutex::default(), Semaphore::new(AT_ONCE));
+        let (turns, at_once) = (Mutex::default(), Turns::new(AT_ONCE));
         Ok(Self { directory, turns, at_once })
     }
 
@@ -68,15 +68,20 @@ impl Layers {
         parent.and(path.file_name()).and_then(|name| name.to_str()?.parse().ok())
     }
 
-    /// The directory of a layer, which is fetched if it is not there.
-    pub(super) async fn get(&self, layer: &Layer, reader: Reader) -> anyhow::Result<PathBuf> {
+    /// The directory of a layer, which is fetched for a user if it is not there.
+    pub(super) async fn get(
+        &self,
+        user: &UserName,
+        layer: &Layer,
+        reader: Reader,
+    ) -> anyhow::Result<PathBuf> {
         let path = self.directory.join(layer.digest.to_string());
         let turn = Arc::clone(lock(&self.turns).entry(layer.digest).or_default());
         let turn = turn.lock().await;
         let fetched = match path.exists() {
             true => Ok(()),
             false => {
-                let _one_of_few = self.at_once.acquire().await?;
+                let _one_of_few = self.at_once.of(user).await;
                 self.fetch(layer, reader, &path).await
             }
         };
@@ -221,7 +226,7 @@ impl ChunkSource for Chunks {
 fn unpack_into(layer: &Layer, source: &mut Chunks, into: &Path) -> anyhow::Result<()> {
     DirBuilder::new().mode(0o755).create(into)?;
     let directory = File::open(into)?;
-    unpack(layer, source, directory.as_fd())?;
+    unpack(layer, source, directory.as_fd(), Form::Overlay)?;
     // A name that survives a power failure without the files would be a broken package for ever.
     nix::unistd::syncfs(&directory).context("cannot sync the layer")
 }

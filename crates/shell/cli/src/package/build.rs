@@ -135,7 +135,10 @@ async fn upload(
     let mut sent = 0;
     if !offered.is_empty() {
         let (chunks, mut missing) = mpsc::channel(QUEUE);
-        let packing = pack(&args.directory, Missing { offered, chunks });
+        // The sink ends with it: then no chunk is missing any more.
+        let packing = async {
+            pack(&args.directory, Missing { offered, chunks }).await.map(|(again, _)| again)
+        };
         let transfer = async {
             while let Some(chunk) = missing.recv().await {
                 sent += chunk.len() as u64;
@@ -145,7 +148,7 @@ async fn upload(
         };
         let (packed_again, transferred) = tokio::join!(packing, transfer);
         transferred.map_err(failed)?;
-        if packed_again?.0.digest != packed.digest {
+        if packed_again?.digest != packed.digest {
             return Err(Failure::failed(format!(
                 "error: {} changed while it was read",
                 args.directory.display()

@@ -51,8 +51,7 @@ impl jobs_server::Jobs for Jobs {
         let user = by.user.clone();
         let bytes = request.get_ref().encoded_len();
         let (v1::SubmitRequest { id, spec }, asked) = split(request);
-        let spec = spec.ok_or_else(|| Status::invalid_argument("no job description"))?;
-        let spec: spec::JobSpec = spec.try_into().map_err(|error| malformed(&error))?;
+        let spec = submission::description(spec)?;
         self.door.own(&by, &asked, || may_submit(&user, &spec))?;
         let mutation = Mutation::Submit(Arc::new(spec));
         self.door

@@ -1,10 +1,27 @@
-//! What a submission is answered with: the state machine's reply alone, which is of the version of the
+//! What a submission says and what it is answered with: the state machine's reply alone, which is of the version of the
 //! cell in which the job was admitted. A view of the cell is of an earlier or a later one.
 
 use api::v1;
 use cell::{ExpiringQuota, Reply, Submission};
 use model::UserName;
 use process::moment;
+use spec::JobSpec;
+use tonic::Status;
+
+use crate::service::malformed;
+
+/// The description of a request.
+pub(super) fn description(spec: Option<v1::JobSpec>) -> Result<JobSpec, Status> {
+    let spec = spec.ok_or_else(|| Status::invalid_argument("no job description"))?;
+    let spec = JobSpec::try_from(spec).map_err(|error| malformed(&error))?;
+    match spec.task.image {
+        None => Ok(spec),
+        // The format has them; the machines of this version do not run them.
+        Some(_) => Err(Status::unimplemented(
+            "image: this version runs no images yet; use packages, which tasks find below /packages",
+        )),
+    }
+}
 
 /// The answer to a user; `None` for a reply to something else.
 pub(super) fn answer(index: u64, user: &UserName, reply: &Reply) -> Option<v1::SubmitResponse> {

@@ -14,7 +14,7 @@ use crate::caller::tasks::{may_submit, may_touch};
 use crate::reads::updates::UpdatePlanRequest;
 use crate::reads::{Reads, job_address, selection};
 use crate::service::door::{Door, split};
-use crate::service::{Answer, malformed};
+use crate::service::{Answer, malformed, submission};
 
 /// The owner in a request: the caller unless it names one.
 fn owner(user: &UserName, asked: &str) -> Result<UserName, Status> {
@@ -26,10 +26,6 @@ fn owner(user: &UserName, asked: &str) -> Result<UserName, Status> {
 
 fn job_name(name: &str) -> Result<JobName, Status> {
     JobName::new(name).map_err(|error| Status::invalid_argument(error.to_string()))
-}
-
-fn description(spec: v1::JobSpec) -> Result<JobSpec, Status> {
-    spec.try_into().map_err(|error| malformed(&error))
 }
 
 fn policy(policy: Option<v1::UpdatePolicy>) -> Result<Option<UpdatePolicy>, Status> {
@@ -79,7 +75,7 @@ impl updates_server::Updates for Updates {
         let expected = asked.expected.map(model::Version);
         let mutation = match asked.change.ok_or_else(no_change)? {
             Change::Spec(spec) => {
-                let spec = Arc::new(description(spec)?);
+                let spec = Arc::new(submission::description(Some(spec))?);
                 self.door.own(&by, &asks, || {
                     may_submit(&by.user, &spec)?;
                     may_touch(&by.user, &owner, &spec.name)
@@ -157,7 +153,7 @@ impl updates_server::Updates for Updates {
         let owner = owner(&by.user, &asked.user)?;
         let (name, spec, size) = match asked.change.ok_or_else(no_change)? {
             Change::Spec(spec) => {
-                let spec = description(spec)?;
+                let spec = submission::description(Some(spec))?;
                 if spec.own_limit.is_some() {
                     let why = spec::AutoscaleProblem::OwnLimit;
                     return Err(Status::invalid_argument(format!("autoscale.own: {why}")));

@@ -50,18 +50,18 @@ impl Package {
             let segments = vec![Segment::Chunk(chunk)];
             let attributes = Attributes { mode: 0o644, ..Attributes::default() };
             let (path, kind) = (format!("{number:08}").into_bytes(), EntryKind::File { segments });
-            tree.add(&Entry { path, kind, attributes }).unwrap();
+            tree.write(&Entry { path, kind, attributes }).unwrap();
             unpacked += u64::from(chunk.length);
             stored.insert(chunk);
             entries += 1;
         }
-        let encoded = tree.finish();
+        let encoded = tree.into_inner();
         let stored = stored.iter().map(|chunk| u64::from(chunk.length)).sum();
         let tree = encoded.chunks(200_000).map(|piece| add(piece.to_vec())).collect();
         let layer = Layer { tree, digest: digest_of(&encoded), stored, unpacked, entries };
         let layers = [Some(layer.clone()), further].into_iter().flatten().collect();
         let variant = Variant { layers, config, architecture: "amd64".to_owned() };
-        let manifest = add(Manifest { variants: vec![variant] }.encode()).digest;
+        let manifest = add(Manifest { variants: vec![variant] }.encode().unwrap()).digest;
         Self { manifest, layer, pieces }
     }
 

@@ -1,0 +1,105 @@
+//! Packages: built once, kept in a store, and found by the tasks that use them.
+
+use std::fs::{Permissions, create_dir_all, set_permissions, write};
+use std::os::unix::fs::PermissionsExt as _;
+
+use crate::cell::Cell;
+use crate::eventually::until;
+
+/// Writes a directory with a program that says what is in its package.
+fn files(cell: &Cell, directory: &str, word: &str) {
+    let path = cell.path(directory);
+    create_dir_all(path.join("bin")).expect("it is made");
+    let program = path.join("bin/say");
+    write(&program, "#!/bin/sh\ncat /packages/app/word\n").expect("it is written");
+    set_permissions(&program, Permissions::from_mode(0o755)).expect("it is executable");
+    write(path.join("word"), format!("{word}\n")).expect("it is written");
+    set_permissions(path.join("word"), Permissions::from_mode(0o644)).expect("it is readable");
+    // More than one chunk.
+    let large: Vec<u8> = (0..600_000_u32).flat_map(u32::to_le_bytes).collect();
+    write(path.join("large"), large).expect("it is written");
+    set_permissions(path.join("large"), Permissions::from_mode(0o644)).expect("it is readable");
+}
+
+fn job(cell: &Cell, name: &str, package: &str) {
+    let job = format!(
+        "{{ name: '{name}', cmd: ['/packages/app/bin/say'], cpu: 0.1, ram: '16 MiB', priority: 'free', \
+         packages: ['{package}'] }}"
+    );
+    cell.write(&format!("{name}.bcl"), job);
+}
+
+#[test]
+fn a_task_finds_its_packages() {
+    let cell = Cell::start();
+    files(&cell, "app", "first");
+    let said = cell.ok("bourg package build app --name app --version 1");
+    assert!(said.contains("app@1: ") && said.contains(" sent, digest "), "{said}");
+    let again = cell.ok("bourg package build app --name app --version 1");
+    assert!(again.contains("app@1 is unchanged"), "{again}");
+    job(&cell, "one", "app@1");
+    cell.ok("bourg run one.bcl --wait");
+    assert_eq!(cell.ok("bourg logs one/0").trim(), "first");
+
+    // A second version sends what differs, and a version never changes.
+    files(&cell, "app", "second");
+    let refused = cell.fails(1, "bourg package build app --name app --version 1");
+    assert!(refused.contains("a version never changes"), "{refused}");
+    let said = cell.ok("bourg package build app --name app --version 2");
+    let sent = said.split(", ").find(|part| part.contains("sent")).expect("what was sent");
+    assert!(sent.ends_with("B sent") && !sent.contains("MiB"), "few bytes: {said}");
+    job(&cell, "two", "app@2");
+    cell.ok("bourg run two.bcl --wait");
+    assert_eq!(cell.ok("bourg logs two/0").trim(), "second");
+
+    let listed = cell.ok("bourg package list -o name");
+    assert_eq!(listed.lines().count(), 2, "{listed}");
+    assert!(cell.ok("bourg package verify app@2").contains("is complete"));
+    cell.ok("bourg package rm app@1");
+    let gone = cell.fails(2, "bourg package show app@1");
+    assert!(gone.contains("there is no package"), "{gone}");
+    let events = cell.ok("bourg events --all");
+    for kind in ["SET_PACKAGE", "DELETE_PACKAGE"] {
+        assert!(events.contains(kind), "{kind} in {events}");
+    }
+}
+
+#[test]
+fn a_package_is_for_its_readers_alone() {
+    let cell = Cell::start();
+    for user in ["ana", "ben"] {
+        cell.ok(&format!("bourg user add {user}"));
+    }
+    files(&cell, "app", "secret");
+    cell.ok("bourg --cell ./ana package build app --name app --version 1");
+    job(&cell, "spy", "ana/app@1");
+    let refused = cell.fails(3, "bourg --cell ./ben run spy.bcl");
+    assert!(refused.contains("ben may not use package ana/app@1"), "{refused}");
+    cell.fails(3, "bourg --cell ./ben package verify ana/app@1");
+    assert_eq!(cell.ok("bourg --cell ./ben package list -o name").trim(), "");
+    cell.fails(3, "bourg --cell ./ben package rm ana/app@1");
+
+    cell.ok("bourg --cell ./ana package share app@1 --reader ben");
+    cell.ok("bourg --cell ./ben run spy.bcl --wait");
+    assert_eq!(cell.ok("bourg --cell ./ben logs spy/0").trim(), "secret");
+    cell.fails(3, "bourg --cell ./ben package rm ana/app@1");
+}
+
+#[test]
+fn a_machine_fetches_a_package_when_the_store_is_back() {
+    let cell = Cell::start();
+    files(&cell, "app", "late");
+    cell.ok("bourg package build app --name app --version 1");
+    let store = cell.path("cell/packages/store");
+    assert!(store.is_dir(), "where the packages are: {}", store.display());
+    let aside = cell.path("cell/packages/aside");
+    std::fs::rename(&store, &aside).expect("it is moved");
+    job(&cell, "late", "app@1");
+    cell.ok("bourg run late.bcl --detach");
+    until("the reason is shown", || {
+        let events = cell.ok("bourg events late");
+        events.contains("cannot get package")
+    });
+    std::fs::rename(&aside, &store).expect("it is moved back");
+    until("it runs", || cell.ok("bourg status late -o tasks.0.state").contains("finished"));
+}
