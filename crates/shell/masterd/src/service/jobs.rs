@@ -8,14 +8,14 @@ use cell::{ForgetJob, Kill, Mutation, Reply, RestartJob};
 use model::LogIndex;
 use prost::Message as _;
 use rpc::service::jobs_server;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response};
 
 use crate::caller::tasks::{may_submit, may_touch};
 use crate::reads::{Reads, few, job_address, selection};
 use crate::service::door::{Door, split};
 use crate::service::holding::holding;
 use crate::service::updates::chosen_tasks;
-use crate::service::{Answer, Streamed, gate, job_watch, malformed, submission};
+use crate::service::{Answer, Streamed, gate, job_watch, submission};
 use crate::streams::{StreamHolder, Streams};
 
 /// A job with this many tasks is handled outside the threads that serve.
