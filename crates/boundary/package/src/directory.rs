@@ -21,7 +21,7 @@ use crate::beneath;
 use crate::chunk::{ChunkRef, ChunkSink, Chunker, MIN_CUT_BYTES, digest_of};
 use crate::manifest::{Layer, Manifest, ManifestError, Variant};
 use crate::tree::{
-    Attributes, Entry, EntryKind, MAX_ENTRIES, MODE_BITS, Segment, TreeError, TreeWriter,
+    EntryAttributes, EntryKind, MAX_ENTRIES, MODE_BITS, Segment, TreeEntry, TreeError, TreeWriter,
 };
 
 /// How much is packed at most.
@@ -231,10 +231,10 @@ impl Packer<'_> {
         };
         let is_directory = matches!(kind, EntryKind::Directory { .. });
         let attributes = match kind {
-            EntryKind::HardLink { .. } => Attributes::default(),
-            _ => Attributes { mode: stat.st_mode & MODE_BITS, ..Attributes::default() },
+            EntryKind::HardLink { .. } => EntryAttributes::default(),
+            _ => EntryAttributes { mode: stat.st_mode & MODE_BITS, ..EntryAttributes::default() },
         };
-        let entry = Entry { path: path.to_vec(), kind, attributes };
+        let entry = TreeEntry { path: path.to_vec(), kind, attributes };
         self.unpacked += entry.content_bytes();
         self.tree
             .write(&entry)

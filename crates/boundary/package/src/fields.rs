@@ -5,9 +5,9 @@
 
 /// The fields of a message, in their order: the number, and the bytes of what has a length. The
 /// last one is none if the message is malformed.
-pub(crate) struct Fields<'a>(&'a [u8]);
+pub(crate) struct MessageFields<'a>(&'a [u8]);
 
-impl<'a> Fields<'a> {
+impl<'a> MessageFields<'a> {
     pub(crate) fn of(message: &'a [u8]) -> Self {
         Self(message)
     }
@@ -48,7 +48,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-impl<'a> Iterator for Fields<'a> {
+impl<'a> Iterator for MessageFields<'a> {
     type Item = Option<(u64, &'a [u8])>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -76,14 +76,14 @@ mod tests {
             &[0xa5, 0x06, 1, 2, 3, 4],
         ]
         .concat();
-        let found: Vec<_> = Fields::of(&message).collect();
+        let found: Vec<_> = MessageFields::of(&message).collect();
         let eight = &[1, 2, 3, 4, 5, 6, 7, 8][..];
         let expected = [(1, &[][..]), (2, b"ab"), (3, eight), (100, &[1, 2, 3, 4])];
         assert_eq!(found, expected.map(Some));
-        assert_eq!(Fields::of(&[]).count(), 0);
+        assert_eq!(MessageFields::of(&[]).count(), 0);
         // Cut off, a group, and a number that does not end.
         for malformed in [&[0x12, 3, 1][..], &[0x0b], &[0x80; 11], &[0x08]] {
-            assert_eq!(Fields::of(malformed).collect::<Vec<_>>(), [None], "{malformed:?}");
+            assert_eq!(MessageFields::of(malformed).collect::<Vec<_>>(), [None], "{malformed:?}");
         }
     }
 }

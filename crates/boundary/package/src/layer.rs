@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::chunk::{self, ChunkError, ChunkRef, ChunkSource};
 use crate::manifest::Layer;
-use crate::tree::{Entry, TreeError, TreeReader};
+use crate::tree::{TreeEntry, TreeError, TreeReader};
 
 /// The tree of a layer is not what the manifest says.
 #[derive(Debug, Error)]
@@ -107,11 +107,11 @@ impl<'s, 'a> LayerReader<'s, 'a> {
 
     /// The next entry. There is never more than the layer should have, and none is returned only
     /// once everything is right.
-    pub(crate) fn next(&mut self) -> Result<Option<Entry>, LayerError> {
+    pub(crate) fn next(&mut self) -> Result<Option<TreeEntry>, LayerError> {
         let Layer { unpacked, entries, digest, .. } = *self.layer;
         let entry = self.reader.next().transpose()?;
         self.unpacked =
-            self.unpacked.saturating_add(entry.as_ref().map_or(0, Entry::content_bytes));
+            self.unpacked.saturating_add(entry.as_ref().map_or(0, TreeEntry::content_bytes));
         let ended = entry.is_none();
         let wrong = |found, expected| found > expected || (ended && found < expected);
         let (found_entries, found) = self.totals();

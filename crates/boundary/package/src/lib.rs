@@ -36,6 +36,6 @@ pub use chunk::{ChunkRef, ChunkSink, ChunkSource, MemoryChunks, digest_of};
 pub use directory::{Limits, PackError, Packed, pack};
 pub use layer::LayerError;
 pub use manifest::{ImageConfig, Layer, Manifest, ManifestError, Variant};
-pub use tree::{Attributes, Entry, EntryKind, Segment, TreeError, TreeReader, TreeWriter};
+pub use tree::{EntryAttributes, EntryKind, Segment, TreeEntry, TreeError, TreeReader, TreeWriter};
 pub use unpack::{Form, UnpackError, Unpacked, unpack};
 pub use verify::{Verified, VerifyError, reachable, verify};

@@ -51,13 +51,13 @@ pub const MAX_FILE_BYTES: u64 = i64::MAX as u64;
 
 /// Something at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct TreeEntry {
     /// Where, relative to the root of the tree, with `/` between components. Not always UTF-8.
     pub path: Vec<u8>,
     /// What it is.
     pub kind: EntryKind,
     /// Its metadata: the default of whiteouts and hard links.
-    pub attributes: Attributes,
+    pub attributes: EntryAttributes,
 }
 
 /// What is at a path.
@@ -105,7 +105,7 @@ pub enum EntryKind {
 
 /// The metadata of an entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attributes {
+pub struct EntryAttributes {
     /// The permission bits: a part of [`MODE_BITS`].
     pub mode: u32,
     /// The number of the owner.
@@ -141,7 +141,7 @@ impl Segment {
     }
 }
 
-impl Entry {
+impl TreeEntry {
     /// How many bytes of chunks its content has: without holes, and 0 of all but files.
     #[must_use]
     pub fn content_bytes(&self) -> u64 {
@@ -188,7 +188,7 @@ pub enum TreeError {
         /// Its path, escaped and not longer than a line.
         path: String,
         /// The rule.
-        fault: Fault,
+        fault: EntryFault,
     },
 }
 
@@ -225,7 +225,7 @@ pub enum Malformed {
 
 /// The rule that an entry breaks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Fault {
+pub enum EntryFault {
     /// It has no path.
     #[error("has an empty path")]
     EmptyPath,
@@ -260,7 +260,7 @@ pub enum Fault {
     HardLinkTarget(String),
     /// The attributes of a hard link or whiteout.
     #[error("has attributes, which hard links and whiteouts cannot have")]
-    Attributes,
+    EntryAttributes,
     /// The mode is more than permissions.
     #[error("has the mode {0:o}, which is more than permission bits")]
     Mode(u32),

@@ -26,7 +26,7 @@ use crate::chunk::{ChunkError, ChunkSource};
 use crate::layer::{LayerError, LayerReader, Source};
 use crate::manifest::Layer;
 use crate::sys;
-use crate::tree::{Attributes, Entry, EntryKind, Segment};
+use crate::tree::{EntryAttributes, EntryKind, Segment, TreeEntry};
 use place::Place;
 
 mod place;
@@ -153,7 +153,7 @@ impl Unpacker<'_> {
         futimens(&fd, &omit, &mtime).map_err(io_error("set the time of", path))
     }
 
-    fn entry(&mut self, entry: &Entry, source: &Source<'_>) -> Result<(), UnpackError> {
+    fn entry(&mut self, entry: &TreeEntry, source: &Source<'_>) -> Result<(), UnpackError> {
         let (parent_path, name) = beneath::split(&entry.path);
         if self.parent.as_ref().is_none_or(|(path, _)| path != parent_path) {
             // Nothing has to be removed where there is no directory.
@@ -196,7 +196,7 @@ impl Unpacker<'_> {
 
     fn place(
         &mut self,
-        entry: &Entry,
+        entry: &TreeEntry,
         place: &Place<'_>,
         source: &Source<'_>,
     ) -> Result<(), UnpackError> {
@@ -232,7 +232,7 @@ impl Unpacker<'_> {
         &mut self,
         place: &Place<'_>,
         opaque: bool,
-        attributes: &Attributes,
+        attributes: &EntryAttributes,
     ) -> Result<(), UnpackError> {
         let there = match place.kind()? {
             Some(SFlag::S_IFDIR) => true,
@@ -273,7 +273,7 @@ impl Unpacker<'_> {
             sys::set_xattr(fd.as_fd(), &text(name), value)
                 .map_err(place.error("set an extended attribute of"))?;
         }
-        let Attributes { mode, mtime, .. } = *attributes;
+        let EntryAttributes { mode, mtime, .. } = *attributes;
         self.open.push(OpenDirectory { path: place.path.to_vec(), mode, mtime });
         Ok(())
     }
@@ -282,7 +282,7 @@ impl Unpacker<'_> {
         &mut self,
         place: &Place<'_>,
         segments: &[Segment],
-        attributes: &Attributes,
+        attributes: &EntryAttributes,
         source: &Source<'_>,
     ) -> Result<(), UnpackError> {
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
@@ -329,7 +329,7 @@ impl Unpacker<'_> {
     }
 
     /// Sets the attributes of what cannot be opened, or not without an effect.
-    fn special_attributes(&self, place: &Place<'_>, entry: &Entry) -> Result<(), UnpackError> {
+    fn special_attributes(&self, place: &Place<'_>, entry: &TreeEntry) -> Result<(), UnpackError> {
         let (parent, name) = (place.parent, as_path(place.name));
         let attributes = &entry.attributes;
         if self.owners {
@@ -366,11 +366,12 @@ fn mode(bits: u32) -> Mode {
     Mode::from_bits_truncate(bits)
 }
 
-fn time((seconds, nanoseconds): (i64, u32)) -> TimeSpec {
+fn time(mtime: (i64, u32)) -> TimeSpec {
+    let (seconds, nanoseconds) = mtime;
     TimeSpec::new(seconds, nanoseconds.into())
 }
 
-fn owner(attributes: &Attributes) -> (Option<Uid>, Option<Gid>) {
+fn owner(attributes: &EntryAttributes) -> (Option<Uid>, Option<Gid>) {
     (Some(Uid::from_raw(attributes.uid)), Some(Gid::from_raw(attributes.gid)))
 }
 

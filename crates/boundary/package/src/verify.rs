@@ -116,13 +116,13 @@ pub fn verify(manifest: Digest, source: &mut dyn ChunkSource) -> Result<Verified
 }
 
 /// What is wrong with a layer.
-enum Fault {
+enum Broken {
     Layer(LayerError),
     Chunk(PathBuf, ChunkError),
     Stored { expected: u64, found: u64 },
 }
 
-impl Fault {
+impl Broken {
     fn of(self, architecture: &str, layer: usize) -> VerifyError {
         let architecture = architecture.to_owned();
         match self {
@@ -144,22 +144,22 @@ fn verify_layer(
     source: &Source<'_>,
     known: &mut HashSet<ChunkRef>,
     buffer: &mut Vec<u8>,
-) -> Result<(), Fault> {
+) -> Result<(), Broken> {
     let mut chunks: HashSet<ChunkRef> = layer.tree.iter().copied().collect();
     let mut reader = LayerReader::new(layer, source);
-    while let Some(entry) = reader.next().map_err(Fault::Layer)? {
+    while let Some(entry) = reader.next().map_err(Broken::Layer)? {
         for chunk in entry.chunks() {
             if chunks.insert(*chunk) && !known.contains(chunk) {
                 source
                     .fetch(chunk, buffer)
-                    .map_err(|error| Fault::Chunk(beneath::shown(&entry.path), error))?;
+                    .map_err(|error| Broken::Chunk(beneath::shown(&entry.path), error))?;
             }
         }
     }
     let found = chunks.iter().map(|chunk| u64::from(chunk.length)).sum();
     known.extend(chunks);
     if found != layer.stored {
-        return Err(Fault::Stored { expected: layer.stored, found });
+        return Err(Broken::Stored { expected: layer.stored, found });
     }
     Ok(())
 }
@@ -180,7 +180,7 @@ pub fn reachable(
         for (number, layer) in variant.layers.iter().enumerate() {
             layer.tree.iter().for_each(&mut *each);
             let mut reader = LayerReader::new(layer, &source);
-            let fault = |error| Fault::Layer(error).of(&variant.architecture, number);
+            let fault = |error| Broken::Layer(error).of(&variant.architecture, number);
             while let Some(entry) = reader.next().map_err(fault)? {
                 entry.chunks().for_each(&mut *each);
             }

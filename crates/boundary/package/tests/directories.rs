@@ -11,7 +11,7 @@ use std::path::Path;
 use model::Digest;
 use nix::sys::stat::Mode;
 use package::{
-    ChunkSink, Entry, EntryKind, Limits, MemoryChunks, PackError, Packed, Segment, TreeReader,
+    ChunkSink, EntryKind, Limits, MemoryChunks, PackError, Packed, Segment, TreeEntry, TreeReader,
     chunk, digest_of, pack,
 };
 
@@ -20,7 +20,7 @@ fn packed(dir: &Path) -> (Packed, MemoryChunks) {
     (pack(dir, &mut chunks, &Limits::default()).unwrap(), chunks)
 }
 
-fn entries(packed: &Packed, chunks: &mut MemoryChunks) -> Vec<Entry> {
+fn entries(packed: &Packed, chunks: &mut MemoryChunks) -> Vec<TreeEntry> {
     let layer = &packed.manifest.variants[0].layers[0];
     let (mut tree, mut one) = (Vec::new(), Vec::new());
     for part in &layer.tree {
@@ -28,7 +28,8 @@ fn entries(packed: &Packed, chunks: &mut MemoryChunks) -> Vec<Entry> {
         tree.extend_from_slice(&one);
     }
     assert_eq!(layer.digest, digest_of(&tree));
-    let entries: Vec<Entry> = TreeReader::new(tree.as_slice()).collect::<Result<_, _>>().unwrap();
+    let entries: Vec<TreeEntry> =
+        TreeReader::new(tree.as_slice()).collect::<Result<_, _>>().unwrap();
     assert_eq!(layer.entries, entries.len() as u64);
     entries
 }

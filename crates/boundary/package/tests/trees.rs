@@ -4,33 +4,34 @@
 
 use std::collections::BTreeMap;
 
-use package::tree::{Fault, MAX_SEGMENTS, MAX_XATTR_BYTES, MAX_XATTRS, Malformed};
+use package::tree::{EntryFault, MAX_SEGMENTS, MAX_XATTR_BYTES, MAX_XATTRS, Malformed};
 use package::{
-    Attributes, ChunkRef, Entry, EntryKind, Segment, TreeError, TreeReader, TreeWriter, digest_of,
+    ChunkRef, EntryAttributes, EntryKind, Segment, TreeEntry, TreeError, TreeReader, TreeWriter,
+    digest_of,
 };
 
-fn entry(path: &str, kind: EntryKind) -> Entry {
-    Entry { path: path.into(), kind, attributes: Attributes::default() }
+fn entry(path: &str, kind: EntryKind) -> TreeEntry {
+    TreeEntry { path: path.into(), kind, attributes: EntryAttributes::default() }
 }
 
-fn file(path: &str) -> Entry {
+fn file(path: &str) -> TreeEntry {
     entry(path, EntryKind::File { segments: vec![] })
 }
 
-fn directory(path: &str) -> Entry {
+fn directory(path: &str) -> TreeEntry {
     entry(path, EntryKind::Directory { opaque: false })
 }
 
-fn hard_link(path: &str, target: &str) -> Entry {
+fn hard_link(path: &str, target: &str) -> TreeEntry {
     entry(path, EntryKind::HardLink { target: target.into() })
 }
 
-fn with(mut entry: Entry, change: impl FnOnce(&mut Attributes)) -> Entry {
+fn with(mut entry: TreeEntry, change: impl FnOnce(&mut EntryAttributes)) -> TreeEntry {
     change(&mut entry.attributes);
     entry
 }
 
-fn encode(entries: &[Entry]) -> Result<Vec<u8>, TreeError> {
+fn encode(entries: &[TreeEntry]) -> Result<Vec<u8>, TreeError> {
     let mut writer = TreeWriter::new(Vec::new());
     entries.iter().try_for_each(|entry| writer.write(entry))?;
     assert_eq!(writer.entries(), entries.len() as u64);
@@ -38,11 +39,11 @@ fn encode(entries: &[Entry]) -> Result<Vec<u8>, TreeError> {
 }
 
 /// Each entry as a tree of its own, which the writer lets pass, one behind the other.
-fn encode_unchecked(entries: &[Entry]) -> Vec<u8> {
+fn encode_unchecked(entries: &[TreeEntry]) -> Vec<u8> {
     entries.iter().flat_map(|entry| encode(std::slice::from_ref(entry)).unwrap()).collect()
 }
 
-fn decode(bytes: &[u8]) -> Result<Vec<Entry>, TreeError> {
+fn decode(bytes: &[u8]) -> Result<Vec<TreeEntry>, TreeError> {
     TreeReader::new(bytes).collect()
 }
 
@@ -58,7 +59,8 @@ fn every_kind_of_entry_is_read_as_it_was_written() {
         (b"security.capability".to_vec(), vec![0, 1, 255]),
         (b"user.empty".to_vec(), vec![]),
     ]);
-    let full = Attributes { mode: 0o7755, uid: 1, gid: 1000, mtime: (-7, 999_999_999), xattrs };
+    let full =
+        EntryAttributes { mode: 0o7755, uid: 1, gid: 1000, mtime: (-7, 999_999_999), xattrs };
     let entries = [
         with(entry("a", EntryKind::Directory { opaque: true }), |a| *a = full.clone()),
         with(entry("a/b", EntryKind::File { segments }), |a| *a = full.clone()),
@@ -90,33 +92,36 @@ fn entries_that_break_a_rule_are_neither_written_nor_read() {
         })
     };
     let long = "a/".repeat(2048) + "a";
-    let cases: Vec<(Entry, Fault)> = vec![
-        (file(""), Fault::EmptyPath),
-        (file("/etc"), Fault::AbsolutePath),
-        (file(&long), Fault::LongPath),
-        (file("../x"), Fault::Component),
-        (file("a/../../x"), Fault::Component),
-        (file("./a"), Fault::Component),
-        (file("a/"), Fault::Component),
-        (file("a//b"), Fault::Component),
-        (file("a\0"), Fault::Component),
-        (file(&"a".repeat(256)), Fault::LongComponent),
-        (symlink(b""), Fault::SymlinkTarget),
-        (symlink(b"a\0"), Fault::SymlinkTarget),
-        (symlink(&[b'a'; 4097]), Fault::SymlinkTarget),
-        (hard_link("a", "a"), Fault::HardLinkTarget("a".into())),
-        (hard_link("a", "b"), Fault::HardLinkTarget("b".into())),
-        (with(entry("a", EntryKind::Whiteout), |a| a.mode = 1), Fault::Attributes),
-        (with(file("a"), |a| a.mode = 0o10644), Fault::Mode(0o10644)),
-        (with(file("a"), |a| a.uid = u32::MAX), Fault::Owner),
-        (with(file("a"), |a| a.mtime.1 = 1_000_000_000), Fault::Nanoseconds(1_000_000_000)),
-        (xattr("", 1), Fault::XattrName(String::new())),
-        (xattr("trusted.overlay.opaque", 1), Fault::XattrName("trusted.overlay.opaque".into())),
-        (xattr("user.x", MAX_XATTR_BYTES - 5), Fault::LongXattrs),
-        (entry("a", EntryKind::CharDevice { major: 0, minor: 0 }), Fault::Device(0, 0)),
-        (entry("a", EntryKind::BlockDevice { major: 4096, minor: 0 }), Fault::Device(4096, 0)),
-        (content(0), Fault::Segment(0)),
-        (content(1 << 63), Fault::LongFile),
+    let cases: Vec<(TreeEntry, EntryFault)> = vec![
+        (file(""), EntryFault::EmptyPath),
+        (file("/etc"), EntryFault::AbsolutePath),
+        (file(&long), EntryFault::LongPath),
+        (file("../x"), EntryFault::Component),
+        (file("a/../../x"), EntryFault::Component),
+        (file("./a"), EntryFault::Component),
+        (file("a/"), EntryFault::Component),
+        (file("a//b"), EntryFault::Component),
+        (file("a\0"), EntryFault::Component),
+        (file(&"a".repeat(256)), EntryFault::LongComponent),
+        (symlink(b""), EntryFault::SymlinkTarget),
+        (symlink(b"a\0"), EntryFault::SymlinkTarget),
+        (symlink(&[b'a'; 4097]), EntryFault::SymlinkTarget),
+        (hard_link("a", "a"), EntryFault::HardLinkTarget("a".into())),
+        (hard_link("a", "b"), EntryFault::HardLinkTarget("b".into())),
+        (with(entry("a", EntryKind::Whiteout), |a| a.mode = 1), EntryFault::EntryAttributes),
+        (with(file("a"), |a| a.mode = 0o10644), EntryFault::Mode(0o10644)),
+        (with(file("a"), |a| a.uid = u32::MAX), EntryFault::Owner),
+        (with(file("a"), |a| a.mtime.1 = 1_000_000_000), EntryFault::Nanoseconds(1_000_000_000)),
+        (xattr("", 1), EntryFault::XattrName(String::new())),
+        (
+            xattr("trusted.overlay.opaque", 1),
+            EntryFault::XattrName("trusted.overlay.opaque".into()),
+        ),
+        (xattr("user.x", MAX_XATTR_BYTES - 5), EntryFault::LongXattrs),
+        (entry("a", EntryKind::CharDevice { major: 0, minor: 0 }), EntryFault::Device(0, 0)),
+        (entry("a", EntryKind::BlockDevice { major: 4096, minor: 0 }), EntryFault::Device(4096, 0)),
+        (content(0), EntryFault::Segment(0)),
+        (content(1 << 63), EntryFault::LongFile),
     ];
     for (entry, expected) in cases {
         match encode(std::slice::from_ref(&entry)) {
@@ -129,11 +134,11 @@ fn entries_that_break_a_rule_are_neither_written_nor_read() {
 #[test]
 fn entries_that_do_not_go_together_are_neither_written_nor_read() {
     let symlink = entry("a", EntryKind::Symlink { target: b"/etc".to_vec() });
-    let below = || Fault::NoDirectory("a".into());
+    let below = || EntryFault::NoDirectory("a".into());
     let cases = [
-        (vec![file("a"), file("a")], Fault::Duplicate),
-        (vec![file("b"), file("a")], Fault::Unsorted("b".into())),
-        (vec![file("a-"), file("a/b")], Fault::Unsorted("a-".into())),
+        (vec![file("a"), file("a")], EntryFault::Duplicate),
+        (vec![file("b"), file("a")], EntryFault::Unsorted("b".into())),
+        (vec![file("a-"), file("a/b")], EntryFault::Unsorted("a-".into())),
         (vec![file("a"), file("a/b")], below()),
         (vec![symlink, file("a/passwd")], below()),
         (vec![entry("a", EntryKind::Whiteout), file("a/b/c")], below()),

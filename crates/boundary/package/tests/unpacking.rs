@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::CloneFlags;
 use package::{
-    Attributes, ChunkSink as _, EntryKind, Form, LayerError, MemoryChunks, Segment, TreeError,
+    ChunkSink as _, EntryAttributes, EntryKind, Form, LayerError, MemoryChunks, Segment, TreeError,
     UnpackError, Unpacked,
 };
 use support::{directory, entry, file, layer, layer_of, symlink, unpack_into, whiteout};
@@ -63,7 +63,7 @@ fn attributes_are_those_of_the_entries() {
     for (entry, seconds) in entries.iter_mut().zip([7, 9, 1_600_000_000, -5, 0, 1]) {
         let mtime = (seconds, 123_456_789);
         let xattrs = BTreeMap::new();
-        entry.attributes = Attributes { mode: 0o6541, uid, gid, mtime, xattrs };
+        entry.attributes = EntryAttributes { mode: 0o6541, uid, gid, mtime, xattrs };
     }
     entries[1].attributes.xattrs.insert(b"user.test".to_vec(), b"value".to_vec());
     if root {
@@ -222,7 +222,7 @@ fn nothing_gets_out_of_the_directory() {
     let lower =
         [symlink("dir", to), symlink("file", target.to_str().unwrap()), symlink("up", "..")];
     let lower = layer(&lower, &mut chunks);
-    let unpacked = |entries: &[package::Entry], chunks: &mut MemoryChunks| {
+    let unpacked = |entries: &[package::TreeEntry], chunks: &mut MemoryChunks| {
         let dir = tempfile::tempdir().unwrap();
         unpack_into(&lower, chunks, dir.path(), Form::Plain).unwrap();
         let upper = layer(entries, chunks);

@@ -9,7 +9,7 @@ use super::{
     Variant,
 };
 use crate::chunk::ChunkRef;
-use crate::fields::Fields;
+use crate::fields::MessageFields;
 
 /// How many fields the configuration of an image has at most: eight kinds, each [`MAX_TEXTS`].
 const MAX_CONFIG_FIELDS: usize = 8 * MAX_TEXTS;
@@ -115,10 +115,10 @@ fn scan_variant(message: &[u8]) -> Result<(), ManifestError> {
 
 /// The fields of a message, all of which can be read.
 fn fields(message: &[u8]) -> Result<impl Iterator<Item = (u64, &[u8])>, ManifestError> {
-    if Fields::of(message).any(|field| field.is_none()) {
+    if MessageFields::of(message).any(|field| field.is_none()) {
         return Err(malformed("it is cut off, or no message"));
     }
-    Ok(Fields::of(message).flatten())
+    Ok(MessageFields::of(message).flatten())
 }
 
 fn malformed(why: &str) -> ManifestError {

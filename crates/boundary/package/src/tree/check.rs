@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use model::Digest;
 
 use super::{
-    Attributes, Entry, EntryKind, Fault, MAX_COMPONENT_BYTES, MAX_ENTRIES, MAX_FILE_BYTES,
+    EntryAttributes, EntryFault, EntryKind, MAX_COMPONENT_BYTES, MAX_ENTRIES, MAX_FILE_BYTES,
     MAX_PATH_BYTES, MAX_SEGMENTS, MAX_SYMLINK_BYTES, MAX_TREE_BYTES, MAX_XATTR_BYTES, MAX_XATTRS,
-    MODE_BITS, Malformed, Segment, TreeError, printable,
+    MODE_BITS, Malformed, Segment, TreeEntry, TreeError, printable,
 };
 use crate::chunk::{MAX_CHUNK_BYTES, digest_of};
 
@@ -43,7 +43,7 @@ impl Checker {
     }
 
     /// Checks the next entry, and that its encoding of so many bytes is not too much.
-    pub(super) fn next(&mut self, entry: &Entry, encoded: usize) -> Result<(), TreeError> {
+    pub(super) fn next(&mut self, entry: &TreeEntry, encoded: usize) -> Result<(), TreeError> {
         if self.entries == MAX_ENTRIES {
             return Err(self.malformed(Malformed::TooMany));
         }
@@ -65,7 +65,7 @@ impl Checker {
         Ok(())
     }
 
-    fn check(&self, entry: &Entry) -> Result<(), Fault> {
+    fn check(&self, entry: &TreeEntry) -> Result<(), EntryFault> {
         path(&entry.path)?;
         self.order(&entry.path)?;
         match &entry.kind {
@@ -74,39 +74,39 @@ impl Checker {
             EntryKind::Symlink { target } => symlink(target)?,
             EntryKind::HardLink { target } => {
                 if !self.files.contains(&digest_of(target)) {
-                    return Err(Fault::HardLinkTarget(printable(target)));
+                    return Err(EntryFault::HardLinkTarget(printable(target)));
                 }
             }
-            EntryKind::CharDevice { major: 0, minor: 0 } => return Err(Fault::Device(0, 0)),
+            EntryKind::CharDevice { major: 0, minor: 0 } => return Err(EntryFault::Device(0, 0)),
             EntryKind::CharDevice { major, minor } | EntryKind::BlockDevice { major, minor } => {
                 if *major > MAX_MAJOR || *minor > MAX_MINOR {
-                    return Err(Fault::Device(*major, *minor));
+                    return Err(EntryFault::Device(*major, *minor));
                 }
             }
             EntryKind::Whiteout => {}
         }
         if matches!(entry.kind, EntryKind::HardLink { .. } | EntryKind::Whiteout)
-            && entry.attributes != Attributes::default()
+            && entry.attributes != EntryAttributes::default()
         {
-            return Err(Fault::Attributes);
+            return Err(EntryFault::EntryAttributes);
         }
         attributes(&entry.attributes)
     }
 
     /// What is below an entry follows it directly, so the last one is all that has to be known.
-    fn order(&self, path: &[u8]) -> Result<(), Fault> {
+    fn order(&self, path: &[u8]) -> Result<(), EntryFault> {
         if self.entries == 0 {
             return Ok(());
         }
         if path == self.last {
-            return Err(Fault::Duplicate);
+            return Err(EntryFault::Duplicate);
         }
         if components(path).lt(components(&self.last)) {
-            return Err(Fault::Unsorted(printable(&self.last)));
+            return Err(EntryFault::Unsorted(printable(&self.last)));
         }
         let below = path.strip_prefix(&*self.last).is_some_and(|rest| rest.first() == Some(&b'/'));
         if below && !self.last_is_directory {
-            return Err(Fault::NoDirectory(printable(&self.last)));
+            return Err(EntryFault::NoDirectory(printable(&self.last)));
         }
         Ok(())
     }
@@ -117,78 +117,78 @@ fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|byte| *byte == b'/')
 }
 
-fn path(path: &[u8]) -> Result<(), Fault> {
+fn path(path: &[u8]) -> Result<(), EntryFault> {
     if path.is_empty() {
-        return Err(Fault::EmptyPath);
+        return Err(EntryFault::EmptyPath);
     }
     if path.first() == Some(&b'/') {
-        return Err(Fault::AbsolutePath);
+        return Err(EntryFault::AbsolutePath);
     }
     if path.len() > MAX_PATH_BYTES {
-        return Err(Fault::LongPath);
+        return Err(EntryFault::LongPath);
     }
     for component in components(path) {
         if matches!(component, b"" | b"." | b"..") || component.contains(&0) {
-            return Err(Fault::Component);
+            return Err(EntryFault::Component);
         }
         if component.len() > MAX_COMPONENT_BYTES {
-            return Err(Fault::LongComponent);
+            return Err(EntryFault::LongComponent);
         }
     }
     Ok(())
 }
 
-fn symlink(target: &[u8]) -> Result<(), Fault> {
+fn symlink(target: &[u8]) -> Result<(), EntryFault> {
     if target.is_empty() || target.len() > MAX_SYMLINK_BYTES || target.contains(&0) {
-        return Err(Fault::SymlinkTarget);
+        return Err(EntryFault::SymlinkTarget);
     }
     Ok(())
 }
 
-fn content(segments: &[Segment]) -> Result<(), Fault> {
+fn content(segments: &[Segment]) -> Result<(), EntryFault> {
     if segments.len() > MAX_SEGMENTS {
-        return Err(Fault::TooManySegments);
+        return Err(EntryFault::TooManySegments);
     }
     let mut total = 0_u64;
     for segment in segments {
         let length = segment.length();
         let long = matches!(segment, Segment::Chunk(_)) && length > MAX_CHUNK_BYTES as u64;
         if length == 0 || long {
-            return Err(Fault::Segment(length));
+            return Err(EntryFault::Segment(length));
         }
         total = total
             .checked_add(length)
             .filter(|total| *total <= MAX_FILE_BYTES)
-            .ok_or(Fault::LongFile)?;
+            .ok_or(EntryFault::LongFile)?;
     }
     Ok(())
 }
 
-fn attributes(attributes: &Attributes) -> Result<(), Fault> {
+fn attributes(attributes: &EntryAttributes) -> Result<(), EntryFault> {
     const SECOND: u32 = 1_000_000_000;
     if attributes.mode & !MODE_BITS != 0 {
-        return Err(Fault::Mode(attributes.mode));
+        return Err(EntryFault::Mode(attributes.mode));
     }
     if attributes.uid == u32::MAX || attributes.gid == u32::MAX {
-        return Err(Fault::Owner);
+        return Err(EntryFault::Owner);
     }
     if attributes.mtime.1 >= SECOND {
-        return Err(Fault::Nanoseconds(attributes.mtime.1));
+        return Err(EntryFault::Nanoseconds(attributes.mtime.1));
     }
     if attributes.xattrs.len() > MAX_XATTRS {
-        return Err(Fault::TooManyXattrs);
+        return Err(EntryFault::TooManyXattrs);
     }
     let mut total = 0_usize;
     for (name, value) in &attributes.xattrs {
         let length = (1..=MAX_XATTR_NAME_BYTES).contains(&name.len());
         let overlay = OVERLAY_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
         if !length || overlay || name.contains(&0) {
-            return Err(Fault::XattrName(printable(name)));
+            return Err(EntryFault::XattrName(printable(name)));
         }
         total = total.saturating_add(name.len()).saturating_add(value.len());
     }
     if total > MAX_XATTR_BYTES {
-        return Err(Fault::LongXattrs);
+        return Err(EntryFault::LongXattrs);
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use prost::Message as _;
 
 use super::check::Checker;
-use super::{Entry, MAX_MESSAGE_BYTES, Malformed, TreeError, wire};
+use super::{MAX_MESSAGE_BYTES, Malformed, TreeEntry, TreeError, wire};
 
 /// The entries of an encoded tree, each of them checked. Nothing follows an error.
 ///
@@ -35,7 +35,7 @@ impl<R: Read> TreeReader<R> {
         &self.from
     }
 
-    fn read(&mut self) -> Result<Option<Entry>, TreeError> {
+    fn read(&mut self) -> Result<Option<TreeEntry>, TreeError> {
         let number = self.checker.entry();
         let io = |source| TreeError::Io { entry: number, source };
         let Some(length) = self.length()? else { return Ok(None) };
@@ -95,7 +95,7 @@ impl<R: Read> TreeReader<R> {
 }
 
 impl<R: Read> Iterator for TreeReader<R> {
-    type Item = Result<Entry, TreeError>;
+    type Item = Result<TreeEntry, TreeError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.done {

@@ -2,9 +2,9 @@
 
 use model::Digest;
 
-use super::{Attributes, Entry, EntryKind, MAX_SEGMENTS, MAX_XATTRS, Malformed, Segment};
+use super::{EntryAttributes, EntryKind, MAX_SEGMENTS, MAX_XATTRS, Malformed, Segment, TreeEntry};
 use crate::chunk::ChunkRef;
-use crate::fields::Fields;
+use crate::fields::MessageFields;
 
 /// What is at the path. The numbers are part of the format.
 mod kind {
@@ -18,7 +18,7 @@ mod kind {
     pub(super) const WHITEOUT: u32 = 8;
 }
 
-/// An [`Entry`]. Fields that its kind does not have are absent.
+/// An [`TreeEntry`]. Fields that its kind does not have are absent.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct WireEntry {
     #[prost(bytes = "vec", tag = "1")]
@@ -70,7 +70,7 @@ struct WireSegment {
 /// Checks how much is repeated in a message, before that is decoded.
 pub(super) fn scan(message: &[u8]) -> Result<(), Malformed> {
     let (mut xattrs, mut segments) = (0, 0);
-    for field in Fields::of(message) {
+    for field in MessageFields::of(message) {
         match field {
             Some((8, _)) => xattrs += 1,
             Some((9, _)) => segments += 1,
@@ -85,8 +85,8 @@ pub(super) fn scan(message: &[u8]) -> Result<(), Malformed> {
 }
 
 /// The message of an entry.
-pub(super) fn encode(entry: &Entry) -> WireEntry {
-    let Attributes { mode, uid, gid, mtime, xattrs } = &entry.attributes;
+pub(super) fn encode(entry: &TreeEntry) -> WireEntry {
+    let EntryAttributes { mode, uid, gid, mtime, xattrs } = &entry.attributes;
     let xattr = |(name, value): (&Vec<u8>, &Vec<u8>)| WireXattr {
         name: name.clone(),
         value: value.clone(),
@@ -142,7 +142,7 @@ fn encode_segment(segment: &Segment) -> WireSegment {
 
 /// The entry of a message. Fields that its kind does not have are ignored: who reads compares the
 /// bytes with those of the entry.
-pub(super) fn decode(wire: WireEntry) -> Result<Entry, Malformed> {
+pub(super) fn decode(wire: WireEntry) -> Result<TreeEntry, Malformed> {
     let (major, minor, target) = (wire.major, wire.minor, wire.target);
     let kind = match wire.kind {
         kind::DIRECTORY => EntryKind::Directory { opaque: wire.opaque },
@@ -158,14 +158,14 @@ pub(super) fn decode(wire: WireEntry) -> Result<Entry, Malformed> {
         kind::WHITEOUT => EntryKind::Whiteout,
         unknown => return Err(Malformed::Kind(unknown)),
     };
-    let attributes = Attributes {
+    let attributes = EntryAttributes {
         mode: wire.mode,
         uid: wire.uid,
         gid: wire.gid,
         mtime: (wire.mtime_seconds, wire.mtime_nanoseconds),
         xattrs: wire.xattrs.into_iter().map(|xattr| (xattr.name, xattr.value)).collect(),
     };
-    Ok(Entry { path: wire.path, kind, attributes })
+    Ok(TreeEntry { path: wire.path, kind, attributes })
 }
 
 fn decode_segment(wire: &WireSegment) -> Option<Segment> {

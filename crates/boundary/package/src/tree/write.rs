@@ -5,7 +5,7 @@ use std::io::Write;
 use prost::Message as _;
 
 use super::check::Checker;
-use super::{Entry, MAX_MESSAGE_BYTES, Malformed, TreeError, wire};
+use super::{MAX_MESSAGE_BYTES, Malformed, TreeEntry, TreeError, wire};
 
 /// Encodes the entries of a tree, which have to come in the order of their paths.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl<W: Write> TreeWriter<W> {
     /// # Errors
     ///
     /// The entry breaks a rule of trees, and nothing was written; or it cannot be written.
-    pub fn write(&mut self, entry: &Entry) -> Result<(), TreeError> {
+    pub fn write(&mut self, entry: &TreeEntry) -> Result<(), TreeError> {
         let message = wire::encode(entry);
         if message.encoded_len() > MAX_MESSAGE_BYTES {
             return Err(self.checker.malformed(Malformed::Length));

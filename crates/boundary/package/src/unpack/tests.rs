@@ -12,10 +12,10 @@ use crate::tree::TreeWriter;
 fn unpacked(into: &File, opaque: bool, xattrs: &[&str], form: Form) {
     let xattrs: BTreeMap<_, _> =
         xattrs.iter().map(|name| (name.as_bytes().to_vec(), b"x".to_vec())).collect();
-    let attributes = Attributes { mode: 0o755, xattrs, ..Attributes::default() };
+    let attributes = EntryAttributes { mode: 0o755, xattrs, ..EntryAttributes::default() };
     let kind = EntryKind::Directory { opaque };
     let mut tree = TreeWriter::new(Vec::new());
-    tree.write(&Entry { path: b"d".to_vec(), kind, attributes }).unwrap();
+    tree.write(&TreeEntry { path: b"d".to_vec(), kind, attributes }).unwrap();
     let (bytes, mut chunks) = (tree.into_inner(), MemoryChunks::new());
     let digest = digest_of(&bytes);
     chunks.put(digest, &bytes).unwrap();

@@ -9,33 +9,37 @@ use std::path::Path;
 
 use package::chunk::Chunker;
 use package::{
-    Attributes, ChunkRef, ChunkSink as _, Entry, EntryKind, Form, Layer, MemoryChunks, Segment,
-    TreeWriter, UnpackError, Unpacked, digest_of, unpack,
+    ChunkRef, ChunkSink as _, EntryAttributes, EntryKind, Form, Layer, MemoryChunks, Segment,
+    TreeEntry, TreeWriter, UnpackError, Unpacked, digest_of, unpack,
 };
 
 /// An entry with the mode 0755, and no other attributes.
-pub fn entry(path: &str, kind: EntryKind) -> Entry {
+pub fn entry(path: &str, kind: EntryKind) -> TreeEntry {
     let mode = match kind {
         EntryKind::HardLink { .. } | EntryKind::Whiteout => 0,
         _ => 0o755,
     };
-    Entry { path: path.into(), kind, attributes: Attributes { mode, ..Attributes::default() } }
+    TreeEntry {
+        path: path.into(),
+        kind,
+        attributes: EntryAttributes { mode, ..EntryAttributes::default() },
+    }
 }
 
-pub fn directory(path: &str) -> Entry {
+pub fn directory(path: &str) -> TreeEntry {
     entry(path, EntryKind::Directory { opaque: false })
 }
 
-pub fn symlink(path: &str, target: &str) -> Entry {
+pub fn symlink(path: &str, target: &str) -> TreeEntry {
     entry(path, EntryKind::Symlink { target: target.into() })
 }
 
-pub fn whiteout(path: &str) -> Entry {
+pub fn whiteout(path: &str) -> TreeEntry {
     entry(path, EntryKind::Whiteout)
 }
 
 /// A file of one chunk.
-pub fn file(path: &str, content: &str, chunks: &mut MemoryChunks) -> Entry {
+pub fn file(path: &str, content: &str, chunks: &mut MemoryChunks) -> TreeEntry {
     let digest = digest_of(content.as_bytes());
     chunks.put(digest, content.as_bytes()).unwrap();
     let chunk = ChunkRef { digest, length: u32::try_from(content.len()).unwrap() };
@@ -43,8 +47,8 @@ pub fn file(path: &str, content: &str, chunks: &mut MemoryChunks) -> Entry {
 }
 
 /// The layer of entries that may be a tree or not.
-pub fn layer(entries: &[Entry], chunks: &mut MemoryChunks) -> Layer {
-    let encode = |entry: &Entry| {
+pub fn layer(entries: &[TreeEntry], chunks: &mut MemoryChunks) -> Layer {
+    let encode = |entry: &TreeEntry| {
         let mut writer = TreeWriter::new(Vec::new());
         writer.write(entry).map(|()| writer.into_inner())
     };
@@ -58,17 +62,17 @@ pub fn layer(entries: &[Entry], chunks: &mut MemoryChunks) -> Layer {
 }
 
 /// The layer of a tree with these bytes.
-pub fn layer_of(bytes: &[u8], entries: &[Entry], chunks: &mut MemoryChunks) -> Layer {
+pub fn layer_of(bytes: &[u8], entries: &[TreeEntry], chunks: &mut MemoryChunks) -> Layer {
     let mut chunker = Chunker::new();
     chunker.push(bytes, chunks).unwrap();
     let tree = chunker.finish(chunks).unwrap();
-    let content = entries.iter().flat_map(Entry::chunks);
+    let content = entries.iter().flat_map(TreeEntry::chunks);
     let all: HashSet<ChunkRef> = tree.iter().chain(content).copied().collect();
     Layer {
         tree,
         digest: digest_of(bytes),
         stored: all.iter().map(|chunk| u64::from(chunk.length)).sum(),
-        unpacked: entries.iter().map(Entry::content_bytes).sum(),
+        unpacked: entries.iter().map(TreeEntry::content_bytes).sum(),
         entries: entries.len() as u64,
     }
 }

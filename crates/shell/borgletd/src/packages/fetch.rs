@@ -5,7 +5,7 @@
 
 use std::io;
 
-use client::packages::{Chunks as Read, StoreError};
+use client::packages::{ReadChunks, StoreError};
 use package::chunk::{ChunkRef, ChunkSource};
 use tokio::sync::mpsc;
 
@@ -17,7 +17,7 @@ pub(super) struct Ahead(mpsc::Receiver<Result<Vec<u8>, StoreError>>);
 
 impl Ahead {
     /// Begins to read chunks. The returned future reads them; it ends early when nobody takes them any more.
-    pub(super) fn begin(mut chunks: Read) -> (Self, impl Future<Output = ()> + Send) {
+    pub(super) fn begin(mut chunks: ReadChunks) -> (Self, impl Future<Output = ()> + Send) {
         let (sender, receiver) = mpsc::channel(AHEAD);
         let reading = async move {
             while let Some(next) = chunks.next().await.transpose() {

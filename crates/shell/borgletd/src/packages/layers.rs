@@ -117,7 +117,7 @@ impl Layers {
         let (done, is_done) = oneshot::channel();
         // A thread of its own: the few for other work that blocks would all wait for stores.
         std::thread::Builder::new().name("unpack".to_owned()).spawn(move || {
-            let mut source = Chunks { tree, ahead };
+            let mut source = LayerChunks { tree, ahead };
             // Nobody waits if the start was prevented; what is there is removed below.
             let _ = done.send(unpack_into(&layer, &mut source, &into));
         })?;
@@ -139,8 +139,7 @@ impl Layers {
     fn has_room(&self, layer: &Layer) -> anyhow::Result<()> {
         ensure!(
             layer.tree.iter().map(|chunk| u64::from(chunk.length)).sum::<u64>() <= TREE_BYTES_MAX,
-            "its list of files has more than {} bytes",
-            TREE_BYTES_MAX
+            "its list of files has more than {TREE_BYTES_MAX} bytes"
         );
         let disk = Disk::of(&self.directory)?;
         let free = disk.free_bytes.saturating_sub(disk.bytes / FREE_PART);
@@ -205,12 +204,12 @@ impl Layers {
 }
 
 /// The chunks of a layer: those of its tree, which are here, and those of its files, in the order of the tree.
-struct Chunks {
+struct LayerChunks {
     tree: BTreeMap<Digest, Vec<u8>>,
     ahead: Ahead,
 }
 
-impl ChunkSource for Chunks {
+impl ChunkSource for LayerChunks {
     fn get(&mut self, chunk: &ChunkRef, into: &mut Vec<u8>) -> io::Result<()> {
         match self.tree.get(&chunk.digest) {
             Some(bytes) => {
@@ -223,7 +222,7 @@ impl ChunkSource for Chunks {
 }
 
 /// Unpacks a layer into a new directory and makes it durable.
-fn unpack_into(layer: &Layer, source: &mut Chunks, into: &Path) -> anyhow::Result<()> {
+fn unpack_into(layer: &Layer, source: &mut LayerChunks, into: &Path) -> anyhow::Result<()> {
     DirBuilder::new().mode(0o755).create(into)?;
     let directory = File::open(into)?;
     unpack(layer, source, directory.as_fd(), Form::Overlay)?;

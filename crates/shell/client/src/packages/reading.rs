@@ -21,7 +21,7 @@ pub struct Reader {
 
 /// Chunks that are read in the order in which they were asked for.
 #[derive(Debug)]
-pub struct Chunks {
+pub struct ReadChunks {
     reader: Reader,
     /// What is still to be asked for.
     digests: VecDeque<Digest>,
@@ -47,8 +47,8 @@ impl Reader {
 
     /// Begins to read chunks, in this order. Their digests are for the receiver to check.
     #[must_use]
-    pub fn read(&self, digests: impl IntoIterator<Item = Digest>) -> Chunks {
-        Chunks {
+    pub fn read(&self, digests: impl IntoIterator<Item = Digest>) -> ReadChunks {
+        ReadChunks {
             reader: self.clone(),
             digests: digests.into_iter().collect(),
             answers: None,
@@ -68,7 +68,7 @@ impl Reader {
     }
 }
 
-impl Chunks {
+impl ReadChunks {
     /// The next chunk; `None` after the last.
     ///
     /// # Errors

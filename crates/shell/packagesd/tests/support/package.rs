@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::Digest;
 use package::chunk::{ChunkRef, digest_of};
 use package::manifest::{ImageConfig, Layer, Manifest, Variant};
-use package::tree::{Attributes, Entry, EntryKind, Segment, TreeWriter};
+use package::tree::{EntryAttributes, EntryKind, Segment, TreeEntry, TreeWriter};
 
 /// The pieces of a package by their digests.
 pub struct Package {
@@ -48,9 +48,9 @@ impl Package {
         for (chunk, number) in chunks.into_iter().zip(0..) {
             let chunk = add(chunk);
             let segments = vec![Segment::Chunk(chunk)];
-            let attributes = Attributes { mode: 0o644, ..Attributes::default() };
+            let attributes = EntryAttributes { mode: 0o644, ..EntryAttributes::default() };
             let (path, kind) = (format!("{number:08}").into_bytes(), EntryKind::File { segments });
-            tree.write(&Entry { path, kind, attributes }).unwrap();
+            tree.write(&TreeEntry { path, kind, attributes }).unwrap();
             unpacked += u64::from(chunk.length);
             stored.insert(chunk);
             entries += 1;
