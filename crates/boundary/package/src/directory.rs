@@ -26,14 +26,14 @@ use crate::tree::{
 
 /// How much is packed at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct PackLimits {
     /// The bytes of all files together, with holes.
     pub bytes: u64,
     /// How many entries there are.
     pub entries: u64,
 }
 
-impl Default for Limits {
+impl Default for PackLimits {
     /// 64 GiB, and as many entries as a tree can have.
     fn default() -> Self {
         Self { bytes: 64 << 30, entries: MAX_ENTRIES }
@@ -83,7 +83,7 @@ pub enum PackError {
     TooManyBytes {
         /// The file with which it was too much.
         path: PathBuf,
-        /// [`Limits::bytes`].
+        /// [`PackLimits::bytes`].
         limit: u64,
     },
     /// There are more files than allowed.
@@ -91,7 +91,7 @@ pub enum PackError {
     TooManyEntries {
         /// The directory with which it was too much.
         path: PathBuf,
-        /// [`Limits::entries`].
+        /// [`PackLimits::entries`].
         limit: u64,
     },
     /// A chunk cannot be kept.
@@ -121,7 +121,11 @@ pub enum PackError {
 /// # Errors
 ///
 /// See [`PackError`]. Chunks that were given to the sink until then are of no use.
-pub fn pack(dir: &Path, sink: &mut dyn ChunkSink, limits: &Limits) -> Result<Packed, PackError> {
+pub fn pack(
+    dir: &Path,
+    sink: &mut dyn ChunkSink,
+    limits: &PackLimits,
+) -> Result<Packed, PackError> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let root = nix::fcntl::open(dir, flags, Mode::empty()).map_err(|errno| PackError::Io {
         action: "open the directory",
@@ -129,7 +133,7 @@ pub fn pack(dir: &Path, sink: &mut dyn ChunkSink, limits: &Limits) -> Result<Pac
         source: errno.into(),
     })?;
     let sink =
-        Kept { sink, known: HashSet::new(), zeros: HashSet::new(), stored: 0, failed: false };
+        OnceSink { sink, known: HashSet::new(), zeros: HashSet::new(), stored: 0, failed: false };
     let packer = Packer {
         root,
         limits: *limits,
@@ -145,7 +149,7 @@ pub fn pack(dir: &Path, sink: &mut dyn ChunkSink, limits: &Limits) -> Result<Pac
 }
 
 /// Gives chunks on, each once, but those of zeros only.
-struct Kept<'a> {
+struct OnceSink<'a> {
     sink: &'a mut dyn ChunkSink,
     known: HashSet<Digest>,
     /// The chunks that become holes.
@@ -154,7 +158,7 @@ struct Kept<'a> {
     failed: bool,
 }
 
-impl ChunkSink for Kept<'_> {
+impl ChunkSink for OnceSink<'_> {
     fn put(&mut self, digest: Digest, bytes: &[u8]) -> io::Result<()> {
         if bytes.len() >= MIN_CUT_BYTES && bytes.iter().all(|byte| *byte == 0) {
             self.zeros.insert(digest);
@@ -170,8 +174,8 @@ impl ChunkSink for Kept<'_> {
 
 struct Packer<'a> {
     root: OwnedFd,
-    limits: Limits,
-    sink: Kept<'a>,
+    limits: PackLimits,
+    sink: OnceSink<'a>,
     /// Of all files so far, with holes.
     bytes: u64,
     /// Without holes.

@@ -33,7 +33,7 @@ pub mod unpack;
 pub mod verify;
 
 pub use chunk::{ChunkRef, ChunkSink, ChunkSource, MemoryChunks, digest_of};
-pub use directory::{Limits, PackError, Packed, pack};
+pub use directory::{PackError, PackLimits, Packed, pack};
 pub use layer::LayerError;
 pub use manifest::{ImageConfig, Layer, Manifest, ManifestError, Variant};
 pub use tree::{EntryAttributes, EntryKind, Segment, TreeEntry, TreeError, TreeReader, TreeWriter};

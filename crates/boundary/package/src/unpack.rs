@@ -27,7 +27,7 @@ use crate::layer::{LayerError, LayerReader, Source};
 use crate::manifest::Layer;
 use crate::sys;
 use crate::tree::{EntryAttributes, EntryKind, Segment, TreeEntry};
-use place::Place;
+use place::EntryPlace;
 
 mod place;
 #[cfg(test)]
@@ -162,7 +162,7 @@ impl Unpacker<'_> {
             self.parent = Some((parent_path.to_vec(), parent));
         }
         let Some((parent_path, parent)) = self.parent.take() else { return Ok(()) };
-        let place = Place { parent: parent.as_fd(), name, path: &entry.path };
+        let place = EntryPlace { parent: parent.as_fd(), name, path: &entry.path };
         let result = self.place(entry, &place, source);
         self.parent = Some((parent_path, parent));
         result
@@ -197,7 +197,7 @@ impl Unpacker<'_> {
     fn place(
         &mut self,
         entry: &TreeEntry,
-        place: &Place<'_>,
+        place: &EntryPlace<'_>,
         source: &Source<'_>,
     ) -> Result<(), UnpackError> {
         let device = |kind, major: u32, minor: u32| {
@@ -230,7 +230,7 @@ impl Unpacker<'_> {
 
     fn directory(
         &mut self,
-        place: &Place<'_>,
+        place: &EntryPlace<'_>,
         opaque: bool,
         attributes: &EntryAttributes,
     ) -> Result<(), UnpackError> {
@@ -280,7 +280,7 @@ impl Unpacker<'_> {
 
     fn file(
         &mut self,
-        place: &Place<'_>,
+        place: &EntryPlace<'_>,
         segments: &[Segment],
         attributes: &EntryAttributes,
         source: &Source<'_>,
@@ -318,7 +318,7 @@ impl Unpacker<'_> {
         futimens(&file, &omit, &mtime).map_err(place.error("set the time of"))
     }
 
-    fn hard_link(&self, place: &Place<'_>, target: &[u8]) -> Result<(), UnpackError> {
+    fn hard_link(&self, place: &EntryPlace<'_>, target: &[u8]) -> Result<(), UnpackError> {
         let (directory, name) = beneath::split(target);
         beneath::open(self.root, directory, OFlag::O_PATH | OFlag::O_DIRECTORY)
             .and_then(|directory| {
@@ -329,7 +329,11 @@ impl Unpacker<'_> {
     }
 
     /// Sets the attributes of what cannot be opened, or not without an effect.
-    fn special_attributes(&self, place: &Place<'_>, entry: &TreeEntry) -> Result<(), UnpackError> {
+    fn special_attributes(
+        &self,
+        place: &EntryPlace<'_>,
+        entry: &TreeEntry,
+    ) -> Result<(), UnpackError> {
         let (parent, name) = (place.parent, as_path(place.name));
         let attributes = &entry.attributes;
         if self.owners {

@@ -11,13 +11,13 @@ use std::path::Path;
 use model::Digest;
 use nix::sys::stat::Mode;
 use package::{
-    ChunkSink, EntryKind, Limits, MemoryChunks, PackError, Packed, Segment, TreeEntry, TreeReader,
-    chunk, digest_of, pack,
+    ChunkSink, EntryKind, MemoryChunks, PackError, PackLimits, Packed, Segment, TreeEntry,
+    TreeReader, chunk, digest_of, pack,
 };
 
 fn packed(dir: &Path) -> (Packed, MemoryChunks) {
     let mut chunks = MemoryChunks::new();
-    (pack(dir, &mut chunks, &Limits::default()).unwrap(), chunks)
+    (pack(dir, &mut chunks, &PackLimits::default()).unwrap(), chunks)
 }
 
 fn entries(packed: &Packed, chunks: &mut MemoryChunks) -> Vec<TreeEntry> {
@@ -108,15 +108,15 @@ fn what_cannot_be_packed_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     fs::write(&file, [7; 1000]).unwrap();
-    let limits = Limits::default();
+    let limits = PackLimits::default();
     let mut chunks = MemoryChunks::new();
     let changed = pack(dir.path(), &mut Changing(&file), &limits).unwrap_err();
     assert_eq!(changed.to_string(), "'file' was changed while it was read");
     let full = pack(dir.path(), &mut Full, &limits).unwrap_err();
     assert!(matches!(full, PackError::Sink { .. }), "{full}");
-    let bytes = pack(dir.path(), &mut chunks, &Limits { bytes: 6, ..limits }).unwrap_err();
+    let bytes = pack(dir.path(), &mut chunks, &PackLimits { bytes: 6, ..limits }).unwrap_err();
     assert_eq!(bytes.to_string(), "the files up to 'file' have more than 6 bytes");
-    let entries = pack(dir.path(), &mut chunks, &Limits { entries: 0, ..limits }).unwrap_err();
+    let entries = pack(dir.path(), &mut chunks, &PackLimits { entries: 0, ..limits }).unwrap_err();
     assert!(matches!(entries, PackError::TooManyEntries { limit: 0, .. }), "{entries}");
     let missing = pack(&dir.path().join("no"), &mut chunks, &limits).unwrap_err();
     assert!(matches!(missing, PackError::Io { .. }), "{missing}");

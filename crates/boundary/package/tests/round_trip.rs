@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use package::{
-    ChunkSink as _, Form, Limits, MemoryChunks, VerifyError, pack, reachable, unpack, verify,
+    ChunkSink as _, Form, MemoryChunks, PackLimits, VerifyError, pack, reachable, unpack, verify,
 };
 use proptest::prelude::*;
 
@@ -82,13 +82,13 @@ proptest! {
         let (from, into) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         make(from.path(), &plan);
         let mut chunks = MemoryChunks::new();
-        let first = pack(from.path(), &mut chunks, &Limits::default()).unwrap();
+        let first = pack(from.path(), &mut chunks, &PackLimits::default()).unwrap();
         let layer = &first.manifest.variants[0].layers[0];
         let root = File::open(into.path()).unwrap();
         for form in [Form::Plain, Form::Overlay] {
             // The second time, everything is replaced by the same.
             unpack(layer, &mut chunks, root.as_fd(), form).unwrap();
-            let again = pack(into.path(), &mut MemoryChunks::new(), &Limits::default()).unwrap();
+            let again = pack(into.path(), &mut MemoryChunks::new(), &PackLimits::default()).unwrap();
             prop_assert_eq!(again.digest, first.digest);
         }
         let verified = verify(first.digest, &mut chunks).unwrap();
@@ -106,17 +106,17 @@ fn a_directory_may_be_deeper_than_files_can_be_open() {
     let (from, into) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::create_dir_all(from.path().join("d/".repeat(DEPTH))).unwrap();
     let mut chunks = MemoryChunks::new();
-    let first = pack(from.path(), &mut chunks, &Limits::default()).unwrap();
+    let first = pack(from.path(), &mut chunks, &PackLimits::default()).unwrap();
     let layer = &first.manifest.variants[0].layers[0];
     assert_eq!(layer.entries, DEPTH as u64);
     let root = File::open(into.path()).unwrap();
     unpack(layer, &mut chunks, root.as_fd(), Form::Plain).unwrap();
-    let again = pack(into.path(), &mut chunks, &Limits::default()).unwrap();
+    let again = pack(into.path(), &mut chunks, &PackLimits::default()).unwrap();
     assert_eq!(again.digest, first.digest);
     // One file in the place of it all.
     let other = tempfile::tempdir().unwrap();
     fs::write(other.path().join("d"), "file").unwrap();
-    let file = pack(other.path(), &mut chunks, &Limits::default()).unwrap();
+    let file = pack(other.path(), &mut chunks, &PackLimits::default()).unwrap();
     let layer = &file.manifest.variants[0].layers[0];
     unpack(layer, &mut chunks, root.as_fd(), Form::Plain).unwrap();
     assert_eq!(fs::read_to_string(into.path().join("d")).unwrap(), "file");
@@ -129,7 +129,7 @@ fn what_is_missing_or_damaged_is_found() {
     fs::write(dir.path().join("sub/a"), "content").unwrap();
     fs::write(dir.path().join("sub/b"), [1; 1_000_000]).unwrap();
     let mut chunks = MemoryChunks::new();
-    let packed = pack(dir.path(), &mut chunks, &Limits::default()).unwrap();
+    let packed = pack(dir.path(), &mut chunks, &PackLimits::default()).unwrap();
     let mut listed = vec![packed.digest];
     reachable(&packed.manifest, &mut chunks, &mut |chunk| listed.push(chunk.digest)).unwrap();
     listed.sort_unstable();

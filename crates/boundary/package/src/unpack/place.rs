@@ -12,14 +12,14 @@ use super::{UnpackError, io_error};
 use crate::beneath::{self, as_path};
 
 /// Where an entry goes.
-pub(super) struct Place<'a> {
+pub(super) struct EntryPlace<'a> {
     pub(super) parent: BorrowedFd<'a>,
     pub(super) name: &'a [u8],
     /// From the root, for errors.
     pub(super) path: &'a [u8],
 }
 
-impl Place<'_> {
+impl EntryPlace<'_> {
     pub(super) fn error(&self, action: &'static str) -> impl Fn(Errno) -> UnpackError {
         io_error(action, self.path)
     }

@@ -11,7 +11,7 @@ use client::{Connection, Target};
 use command::{Done, Failure, output, with_cell};
 use model::{Bytes, Digest, PackageName, PackageReference, PackageVersion, UserName};
 use package::chunk::ChunkSink;
-use package::directory::{self, Limits, Packed};
+use package::directory::{self, PackLimits, Packed};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
@@ -71,7 +71,7 @@ async fn pack<S: ChunkSink + Send + 'static>(
 ) -> Result<(Packed, S), Failure> {
     let directory = directory.to_owned();
     let packed = spawn_blocking(move || {
-        directory::pack(&directory, &mut sink, &Limits::default()).map(|packed| (packed, sink))
+        directory::pack(&directory, &mut sink, &PackLimits::default()).map(|packed| (packed, sink))
     });
     packed
         .await
