@@ -20,7 +20,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use api::v1;
 use borglet::{Desired, PACKAGES_DIRECTORY};
-use client::packages::{Reader, StoreError};
+use client::packages::{PackageReader, StoreError};
 use linux::record::Bind;
 use model::{Digest, InstanceId, PackageId};
 use package::manifest::{Layer, Manifest};
@@ -110,7 +110,7 @@ impl Packages {
         let digest = package.unwrap_or_default().digest;
         let digest: Digest = digest.parse().context("the master's answer")?;
         let store = stores.first().ok_or(StoreError::NoStore)?;
-        let reader = Reader::new(store, &self.0.credentials, right.unwrap_or_default())?;
+        let reader = PackageReader::new(store, &self.0.credentials, right.unwrap_or_default())?;
         let manifest = self.manifest(reader.clone(), digest).await?;
         let layer = files_of(&manifest)?;
         // Before it is looked for: it is not removed from here on.
@@ -118,7 +118,7 @@ impl Packages {
         self.0.layers.get(&desired.user, layer, reader).await
     }
 
-    async fn manifest(&self, reader: Reader, digest: Digest) -> anyhow::Result<Manifest> {
+    async fn manifest(&self, reader: PackageReader, digest: Digest) -> anyhow::Result<Manifest> {
         let bytes = reader.one(digest).await?;
         ensure!(
             package::chunk::digest_of(&bytes) == digest,

@@ -12,7 +12,7 @@ use thiserror::Error;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
-pub use reading::{ReadChunks, Reader};
+pub use reading::{PackageReader, ReadChunks};
 pub use sending::{Offered, Sending};
 
 /// The maximum length of a chunk, in bytes: a manifest is one chunk.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, ensure};
-use client::packages::Reader;
+use client::packages::PackageReader;
 use linux::disk::Disk;
 use linux::tree::remove_tree;
 use model::{Bytes, Digest, UserName};
@@ -73,7 +73,7 @@ impl Layers {
         &self,
         user: &UserName,
         layer: &Layer,
-        reader: Reader,
+        reader: PackageReader,
     ) -> anyhow::Result<PathBuf> {
         let path = self.directory.join(layer.digest.to_string());
         let turn = Arc::clone(lock(&self.turns).entry(layer.digest).or_default());
@@ -92,7 +92,7 @@ impl Layers {
         Ok(path)
     }
 
-    async fn fetch(&self, layer: &Layer, reader: Reader, path: &Path) -> anyhow::Result<()> {
+    async fn fetch(&self, layer: &Layer, reader: PackageReader, path: &Path) -> anyhow::Result<()> {
         self.has_room(layer)?;
         let mut tree = BTreeMap::new();
         let mut encoded = Vec::new();

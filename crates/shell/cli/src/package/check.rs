@@ -4,7 +4,7 @@ use std::io;
 
 use api::v1;
 use client::Target;
-use client::packages::{Reader, StoreError};
+use client::packages::{PackageReader, StoreError};
 use command::{Done, Failure, output, with_cell};
 use model::{Bytes, Digest, PackageReference};
 use package::chunk::{ChunkRef, ChunkSource};
@@ -13,7 +13,7 @@ use tokio::task::spawn_blocking;
 
 /// The chunks of a store, read one after the other on a thread.
 struct FromStore {
-    reader: Reader,
+    reader: PackageReader,
     runtime: Handle,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn verify(cell: Target<'_>, package: &PackageReference) -> Done {
         let credentials = connection.credentials().ok_or_else(|| {
             Failure::failed("error: this connection has no certificate for a store of packages")
         })?;
-        let reader = Reader::new(store, credentials, allowed.right.unwrap_or_default());
+        let reader = PackageReader::new(store, credentials, allowed.right.unwrap_or_default());
         let mut source = FromStore { reader: reader.map_err(failed)?, runtime: Handle::current() };
         let verified = spawn_blocking(move || package::verify::verify(digest, &mut source)).await;
         let verified = verified

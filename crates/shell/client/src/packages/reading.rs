@@ -14,7 +14,7 @@ const DIGESTS_MAX: usize = 1_024;
 
 /// Reads the chunks of one package.
 #[derive(Clone, Debug)]
-pub struct Reader {
+pub struct PackageReader {
     store: Store,
     right: v1::Statement,
 }
@@ -22,7 +22,7 @@ pub struct Reader {
 /// Chunks that are read in the order in which they were asked for.
 #[derive(Debug)]
 pub struct ReadChunks {
-    reader: Reader,
+    reader: PackageReader,
     /// What is still to be asked for.
     digests: VecDeque<Digest>,
     answers: Option<Streaming<v1::FetchResponse>>,
@@ -32,7 +32,7 @@ pub struct ReadChunks {
     partial: Vec<u8>,
 }
 
-impl Reader {
+impl PackageReader {
     /// A reader with a right to read a package, which connects lazily.
     ///
     /// # Errors
