@@ -146,10 +146,10 @@ const ANSWERS: &[(&[&str], Suggestion)] = &[
         ),
     ),
     (
-        &["package", "image", "images", "pull", "push", "build", "registry"],
+        &["image", "images", "pull", "push", "build", "registry"],
         NotYet(
-            "there are no packages and no images: `bourg run FILE` runs programs that a task \
-             finds in its jail (docs/tasks.md explains how to provide one)",
+            "there are no images: `bourg package build DIR --name NAME` makes a package of a directory, which tasks \
+             find below /packages (docs/packages.md)",
         ),
     ),
     (

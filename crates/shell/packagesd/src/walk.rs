@@ -136,7 +136,7 @@ async fn files(
     let found = tokio::task::spawn_blocking(move || {
         let (mut files, in_tree) = (HashSet::new(), layer.tree.len());
         let mut seen = 0;
-        let variant = Variant { layers: vec![layer], ..Variant::default() };
+        let variant = Variant { layers: vec![layer.clone()], ..Variant::default() };
         let alone = Manifest { variants: vec![variant] };
         let read = reachable(&alone, &mut tree, &mut |chunk| {
             seen += 1;
@@ -144,10 +144,19 @@ async fn files(
                 files.insert(*chunk);
             }
         });
-        read.map(|()| files)
+        let all: HashSet<ChunkRef> = layer.tree.iter().chain(&files).copied().collect();
+        let has: u64 = all.iter().map(|chunk| u64::from(chunk.length)).sum();
+        read.map(|()| (files, layer.stored, has))
     });
     let found = found.await.map_err(|error| Status::internal(error.to_string()))?;
-    found.map_err(|error| malformed(package, &error))
+    let (files, said, has) = found.map_err(|error| malformed(package, &error))?;
+    // With more than the maximum, not all were counted: then the package is rejected for that.
+    if said != has && files.len() <= max {
+        return Err(Status::failed_precondition(format!(
+            "{package} is not a package: a layer has {has} bytes in chunks, and its manifest says {said}"
+        )));
+    }
+    Ok(files)
 }
 
 async fn read(

@@ -20,9 +20,10 @@ impl Package {
         Self::made(chunks, None, None)
     }
 
-    /// An image, with a label that makes its manifest long.
-    pub fn image(chunks: impl IntoIterator<Item = Vec<u8>>, label: String) -> Self {
-        let labels = BTreeMap::from([("label".to_owned(), label)]);
+    /// An image, with as many labels of 100,000 bytes as make its manifest long.
+    pub fn image(chunks: impl IntoIterator<Item = Vec<u8>>, labels: u32) -> Self {
+        let label = |number: u32| (format!("label{number}"), "x".repeat(100_000));
+        let labels = (0..labels).map(label).collect();
         Self::made(chunks, Some(ImageConfig { labels, ..ImageConfig::default() }), None)
     }
 
@@ -56,8 +57,10 @@ impl Package {
             entries += 1;
         }
         let encoded = tree.into_inner();
+        let tree: Vec<ChunkRef> =
+            encoded.chunks(200_000).map(|piece| add(piece.to_vec())).collect();
+        stored.extend(&tree);
         let stored = stored.iter().map(|chunk| u64::from(chunk.length)).sum();
-        let tree = encoded.chunks(200_000).map(|piece| add(piece.to_vec())).collect();
         let layer = Layer { tree, digest: digest_of(&encoded), stored, unpacked, entries };
         let layers = [Some(layer.clone()), further].into_iter().flatten().collect();
         let variant = Variant { layers, config, architecture: "amd64".to_owned() };
