@@ -22,8 +22,8 @@ use cell::{
 use model::{
     Band, Bytes, Capability, CollectionId, Digest, FilePath, GcuFactor, GrantId, JobName,
     LabelQuery, LockMode, LockSessionId, LogIndex, MachineName, MilliCores, Package, PackageId,
-    PackageKind, PackageReaders, PackageReference, PortName, ReplicaId, Resources, Sequencer,
-    Serial, Span, TaskIndex, TaskSelection, Time, UserName, Version,
+    PackageKind, PackageReaders, PortName, ReplicaId, Resources, Sequencer, Serial, Span,
+    TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -104,8 +104,8 @@ pub struct Values {
     pub sequencer: BoxedStrategy<Option<Sequencer>>,
     /// Names of services.
     pub service: BoxedStrategy<JobName>,
-    /// Versions of packages.
-    pub package: BoxedStrategy<PackageId>,
+    /// Versions of packages; `None`: no mutation is about packages.
+    pub package: Option<BoxedStrategy<PackageId>>,
     /// Ports of services.
     pub port: BoxedStrategy<PortName>,
     /// Labels of services.
@@ -176,11 +176,8 @@ impl Values {
             let index = |(from, to)| (TaskIndex(from), TaskIndex(to));
             TaskSelection::Some(ranges.into_iter().map(index).collect())
         });
-        let package = prop::option::weighted(0.1, one_of(&["ana/app@1", "bob/app@2"]));
-        let named = (one_of::<JobName>(&["web", "db"]), 1..4_u32, package);
-        let spec = named.prop_map(|(name, tasks, package)| {
-            let mut task = TaskSpec::of(vec!["sleep".to_owned()]);
-            task.packages.extend(package);
+        let spec = (one_of::<JobName>(&["web", "db"]), 1..4_u32).prop_map(|(name, tasks)| {
+            let task = TaskSpec::of(vec!["sleep".to_owned()]);
             Arc::new(JobSpec::of(name, Band::Production.usual(), tasks, task))
         });
         let said: &[(&str, Option<&str>)] =
@@ -235,9 +232,7 @@ impl Values {
             content: prop::collection::vec(any::<u8>(), 0..4).prop_map(Arc::from).boxed(),
             generation: prop::option::weighted(0.2, small_or_huge().prop_map(LogIndex)).boxed(),
             sequencer: prop::option::weighted(0.2, sequencer(one_of(PATHS))).boxed(),
-            package: (one_of::<UserName>(&["ana", "bob"]), one_of(&["app@1", "app@2", "tools@1"]))
-                .prop_map(|(owner, package): (_, PackageReference)| package.of(&owner))
-                .boxed(),
+            package: None,
             // Jobs cannot have the name of a service.
             service: one_of(&["all", "front", "all", "front", "web"]),
             port: one_of(&["http", "rpc"]),
@@ -265,7 +260,7 @@ pub fn mutation(values: &Values) -> BoxedStrategy<Mutation> {
         3 => updates(values),
         1 => mutation!(values, ForgetJob { owner: user, job: job }),
     ];
-    prop_oneof![
+    let others = prop_oneof![
         7 => jobs,
         2 => mutation!(values, AddMachine { name: machine, address: address }),
         3 => prop_oneof![
@@ -276,10 +271,12 @@ pub fn mutation(values: &Values) -> BoxedStrategy<Mutation> {
             4 => quota(values),
             3 => locks(values),
             1 => services(values),
-            1 => packages(values),
         ],
-    ]
-    .boxed()
+    ];
+    match &values.package {
+        None => others.boxed(),
+        Some(package) => prop_oneof![80 => others, 1 => packages(values, package)].boxed(),
+    }
 }
 
 fn updates(values: &Values) -> BoxedStrategy<Mutation> {
@@ -396,20 +393,20 @@ fn services(values: &Values) -> BoxedStrategy<Mutation> {
     .boxed()
 }
 
-fn packages(values: &Values) -> BoxedStrategy<Mutation> {
+fn packages(values: &Values, package: &BoxedStrategy<PackageId>) -> BoxedStrategy<Mutation> {
     let readers = prop_oneof![
         3 => values.users.clone().prop_map(PackageReaders::Users),
         1 => Just(PackageReaders::Everyone),
     ];
     let content = (0..2_u8, 1..1_u64 << 41);
     prop_oneof![
-        3 => (values.package.clone(), content, readers).prop_map(|(id, (content, bytes), readers)| {
+        3 => (package.clone(), content, readers).prop_map(|(id, (content, bytes), readers)| {
             let stored = Bytes(bytes);
             let digest = Digest::from_bytes([content; Digest::BYTES]);
             let (kind, unpacked, entries) = (PackageKind::Files, stored, 1);
             SetPackage(Arc::new(Package { id, digest, kind, stored, unpacked, entries, readers })).into()
         }),
-        1 => values.package.clone().prop_map(|id| DeletePackage(id).into()),
+        1 => package.clone().prop_map(|id| DeletePackage(id).into()),
     ]
     .boxed()
 }

@@ -199,7 +199,7 @@ fn servers_speak_no_plaintext_and_keys_are_private() {
         }
         assert_eq!(mode & 0o022, 0, "others can write {}", path.display());
     });
-    assert_eq!(keys, 4, "of the authority, the Borglet, the scheduler and the user");
+    assert_eq!(keys, 5, "of the authority, the Borglet, the scheduler, the store and the user");
     let mode = fs::metadata(cell.directory()).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
 }

@@ -71,7 +71,7 @@ fn mutation() -> BoxedStrategy<Mutation> {
         content: vec(any::<u8>(), 0..4).prop_map(Arc::from).boxed(),
         generation: of(any::<u64>().prop_map(LogIndex)).boxed(),
         sequencer: of(sequencer(path())).boxed(),
-        package: package().boxed(),
+        package: Some(package().boxed()),
         service: name().boxed(),
         port: name().boxed(),
         labels: labels().boxed(),
