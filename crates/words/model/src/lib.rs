@@ -11,6 +11,7 @@ pub mod attribute;
 mod capability;
 mod cell_copy;
 mod certificate;
+mod digest;
 mod epoch;
 mod grant;
 mod id;
@@ -39,6 +40,7 @@ pub use assignment::Assignment;
 pub use capability::{Capability, KernelFeature, NotListed};
 pub use cell_copy::CellCopy;
 pub use certificate::{CERTIFICATE_VALIDITY_MAX, Certificate};
+pub use digest::{Digest, DigestError};
 pub use epoch::RestoreEpoch;
 pub use grant::Grant;
 pub use id::{
