@@ -60,6 +60,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("store", &[]),
     ("linux", &[]),
     ("link", &[]),
+    ("package", &["model"]),
     ("dns", &["model"]),
     ("rpc", &["model", "api", "link"]),
     ("checkpoint", &["model", "spec", "cell", "api", "formats", "store"]),
