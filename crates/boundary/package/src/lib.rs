@@ -5,6 +5,7 @@ mod limits;
 pub mod manifest;
 mod sys;
 pub mod tree;
+pub mod unpack;
 
 pub use limits::{LimitError, Limits};
 
