@@ -1,6 +1,7 @@
 //! Packages: what tasks run from, as chunks, trees and manifests that are named by their digest.
 pub mod chunk;
 pub mod directory;
+pub mod layer;
 mod limits;
 pub mod manifest;
 mod sys;

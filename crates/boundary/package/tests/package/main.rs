@@ -1,5 +1,6 @@
 //! Packs, imports and unpacks real directories and archives. As root: owners and devices are real.
 
+mod layer;
 mod listing;
 mod pack;
 mod rules;

@@ -1,0 +1,290 @@
+//! Layers: archives in all formats, whiteouts, links, and what is rejected.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileExt as _;
+use std::process::Command;
+
+use model::Bytes;
+use package::chunk::{MemoryChunks, Segment};
+use package::layer::{Lower, read};
+use package::tree::{self, Kind, Tree};
+use package::unpack::{self, Mode};
+use package::{Limits, tree::Entry};
+use tar::{EntryType, Header};
+
+use crate::listing::{Compare, list};
+
+/// An archive from lines: `d PATH`, `f PATH CONTENTS`, `l PATH TARGET`, `h PATH TARGET`, `c PATH`,
+/// `p PATH` and `x PATH TYPE`, where the letter may be followed by a mode.
+pub(crate) fn archive(lines: &str) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let mut words = line.split(' ');
+        let kind = words.next().unwrap();
+        let (path, rest) = (words.next().unwrap(), words.next().unwrap_or_default());
+        let mut header = Header::new_ustar();
+        // The library rejects some paths that archives have.
+        header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
+        header.as_old_mut().linkname[..rest.len()].copy_from_slice(rest.as_bytes());
+        let mode = u32::from_str_radix(&kind[1..], 8).ok();
+        header.set_mode(mode.unwrap_or(if kind.starts_with('d') { 0o755 } else { 0o644 }));
+        (header.set_uid(0), header.set_gid(0), header.set_mtime(0));
+        let kind = match &kind[..1] {
+            "d" => EntryType::Directory,
+            "f" => EntryType::Regular,
+            "l" => EntryType::Symlink,
+            "h" => EntryType::Link,
+            "c" => EntryType::Char,
+            "p" => EntryType::Fifo,
+            _ => EntryType::new(rest.as_bytes()[0]),
+        };
+        header.set_entry_type(kind);
+        if kind == EntryType::Char {
+            header.set_device_major(1).unwrap();
+            header.set_device_minor(rest.parse().unwrap_or_default()).unwrap();
+        }
+        let contents = if kind == EntryType::Regular { rest.as_bytes() } else { b"" };
+        header.set_size(contents.len() as u64);
+        header.set_cksum();
+        builder.append(&header, contents).unwrap();
+    }
+    builder.into_inner().unwrap()
+}
+
+/// The lines of a tree in the same form: `o` is an opaque directory and `w` a whiteout. Modes that
+/// are not the usual ones follow the letter.
+fn lines(tree: &Tree, chunks: &mut MemoryChunks) -> Vec<String> {
+    let mut line = |Entry { path, kind, attributes }: &Entry| {
+        let mode = match attributes.mode {
+            0o755 if matches!(kind, Kind::Directory { .. }) => String::new(),
+            0 | 0o644 | 0o777 => String::new(),
+            mode => format!("{mode:o}"),
+        };
+        match kind {
+            Kind::Directory { opaque: true } => format!("o{mode} {path}"),
+            Kind::Directory { opaque: false } => format!("d{mode} {path}"),
+            Kind::Symlink { target } => format!("l {path} {}", String::from_utf8_lossy(target)),
+            Kind::HardLink { target } => format!("h {path} {target}"),
+            Kind::Whiteout => format!("w {path}"),
+            Kind::Fifo => format!("p{mode} {path}"),
+            Kind::CharDevice(_) | Kind::BlockDevice(_) => format!("c{mode} {path}"),
+            Kind::File { segments } => {
+                let mut all = String::new();
+                for segment in segments {
+                    let Segment::Chunk(chunk) = segment else { continue };
+                    all.push_str(str::from_utf8(chunks.bytes_mut(&chunk.digest).unwrap()).unwrap());
+                }
+                format!("f{mode} {path} {all}").trim_end().to_owned()
+            }
+        }
+    };
+    tree.entries.iter().map(&mut line).collect()
+}
+
+/// Reads layers one on top of the other, and returns the last one's lines or its error.
+fn layers(archives: &[&str]) -> Result<Vec<String>, String> {
+    let (mut chunks, mut lower) = (MemoryChunks::default(), Lower::default());
+    let mut tree = Tree::default();
+    for lines in archives {
+        lower.push(std::mem::take(&mut tree));
+        let archive = archive(lines);
+        tree = read(&mut &archive[..], &mut chunks, &Limits::default(), &lower)
+            .map_err(|error| error.to_string())?;
+        // Each tree keeps the rules of trees.
+        tree::encode(&tree, &mut chunks).map_err(|error| error.to_string())?;
+    }
+    Ok(lines(&tree, &mut chunks))
+}
+
+#[test]
+fn members_become_entries() {
+    let table: &[(&[&str], &[&str])] = &[
+        (&[""], &[]),
+        (&["d ./\nd ./a\nf /a/b x\nd a/c/"], &["d a", "f a/b x", "d a/c"]),
+        // Directories that are no members.
+        (&["f a/b/c x"], &["d a", "d a/b", "f a/b/c x"]),
+        (&["d1777 a\nd700 a/b", "f a/b/c x"], &["d1777 a", "d700 a/b", "f a/b/c x"]),
+        (&["f a x", "f a/b x"], &["d a", "f a/b x"]),
+        // Later members replace earlier ones.
+        (&["f a x\nf a y"], &["f a y"]),
+        (&["d a\nf a/b x\nd700 a"], &["d700 a", "f a/b x"]),
+        (&["d a\nf a/b x\nf a.b x\nf a y"], &["f a y", "f a.b x"]),
+        (&["f a x\nd a\nf a/b y"], &["o a", "f a/b y"]),
+        (&["d a\nf a/b x\nl a b\nd a"], &["o a"]),
+        // Hard links, of which the first name has the file.
+        (&["f b x\nh a b\nh c a"], &["f a x", "h b a", "h c a"]),
+        (&["f b x\nh a b\nf b y"], &["f a x", "f b y"]),
+        (&["f b x\nh a b\nh b b"], &["f a x", "h b a"]),
+        (&["l b x\nh a b\np c\nh d c"], &["l a x", "l b x", "p c", "p d"]),
+        (&["d d\nf600 d/b x", "h a d/b"], &["f600 a x", "d d", "h d/b a"]),
+        (&["d d\nf d/b x\nh d/a d/b", "h e d/b"], &["d d", "f d/b x", "h e d/b"]),
+        (&["l s x", "h t s"], &["l s x", "l t x"]),
+        // Symbolic links stay text, and are followed above a member, within the package.
+        (&["l a /etc/passwd\nl b ../../.."], &["l a /etc/passwd", "l b ../../.."]),
+        (&["d u\nl lib u\nf lib/a x"], &["l lib u", "d u", "f u/a x"]),
+        (&["d u\nl lib u", "f lib/a x"], &["d u", "f u/a x"]),
+        (&["d700 u\nl lib /../../u", "f lib/a x\nh b lib/a"], &["f b x", "d700 u", "h u/a b"]),
+        (&["d u\nl lib u", "f lib/.wh.x\nf lib/a x"], &["d u", "f u/a x", "w u/x"]),
+        (&["d u\nl lib u", "d lib\nf lib/a x"], &["d lib", "f lib/a x"]),
+        (&["d u\nl lib u", "f .wh.lib\nf lib/a x"], &["o lib", "f lib/a x"]),
+        (&["l a b\nl b nowhere/c", "f a/x y"], &["d nowhere", "d nowhere/c", "f nowhere/c/x y"]),
+        // Whiteouts apply to lower layers alone, wherever they are.
+        (&["d a\nf a/.wh.b\nf .wh.c"], &["d a", "w a/b", "w c"]),
+        (&["f x y", "f a y\nh .wh.x a\nl .wh.z a"], &["f a y", "w x", "w z"]),
+        (&["f a x\nf .wh.a"], &["f a x"]),
+        (&["f .wh.a\nf a/b x"], &["o a", "f a/b x"]),
+        (&["d a\nf a/b x\nf .wh.a"], &["o a", "f a/b x"]),
+        (&["d a\nf a/b x\nf a/.wh..wh..opq\nf a/c y"], &["o a", "f a/b x", "f a/c y"]),
+        (&["d700 a", "f a/.wh..wh..opq"], &["o700 a"]),
+        (&["d a\nl a/l /", "f a/.wh..wh..opq\nf a/l/b x"], &["o a", "d a/l", "f a/l/b x"]),
+        (&["d a\nf b x", "f .wh..wh..opq\nf a/c x"], &["o a", "f a/c x", "w b"]),
+        (&["f .wh..wh.plnk x\nd .wh..wh.aufs"], &[]),
+        (&["c .wh.a 3\nc b 3"], &["w a", "c b"]),
+    ];
+    for (archives, expected) in table {
+        let expected: Vec<String> = expected.iter().map(|line| (*line).to_owned()).collect();
+        assert_eq!(layers(archives).as_ref(), Ok(&expected), "{archives:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_in_a_package_is_an_error() {
+    let table: &[(&[&str], &str)] = &[
+        (&["f ../a x"], "'../a' is not a path in a package: it has a component '..'"),
+        (&["f a/../../b x"], "'a/../../b' is not a path in a package: it has a component '..'"),
+        (&["h a ../../etc/passwd"], "'../../etc/passwd' is not a path in a package"),
+        (&["h a b"], "'a' of the layer cannot be in a package: it is a hard link to 'b', which is"),
+        (&["d b\nh a b"], "it is a hard link to 'b', a directory"),
+        (&["f b x", "f .wh.b\nh a b"], "it is a hard link to 'b', which is not there"),
+        (
+            &["f a x\nf a/b x"],
+            "'a/b' of the layer cannot be in a package: 'a' above it is not a dir",
+        ),
+        (&["l a b\nl b a\nf a/c x"], "more than 40 symbolic links are above it, or a loop"),
+        (&["x a Z"], "its type is 'Z', and not a file, directory, link, device or pipe"),
+        (&["f .wh. x"], "it removes something that has no path"),
+        (&["h a /"], "it is a hard link to the root"),
+    ];
+    for (archives, why) in table {
+        let error = layers(archives).unwrap_err();
+        assert!(error.contains(why), "{error:?} instead of {why:?}");
+    }
+}
+
+#[test]
+fn archives_that_are_damaged_or_too_large_are_an_error() {
+    let whole = archive("d a\nf a/b contents\nf c x");
+    let mut changed = whole.clone();
+    changed[512 + 3] ^= 1;
+    let limits = Limits::default();
+    let table: &[(&[u8], Limits, &str)] = &[
+        (&whole[..100], limits, "at byte 0: it ends within a header: it is truncated"),
+        (&whole[..1_030], limits, "cannot read or keep the contents of 'a/b'"),
+        (&whole[..1_040], limits, "cannot read the layer at byte 1032 of its archive"),
+        (&changed, limits, "at byte 1024: the checksum of a header is wrong"),
+        (&whole, Limits { entries_max: 2, ..limits }, "more than 2 files and directories"),
+        (&whole, Limits { apparent_max: Bytes(8), ..limits }, "'c' with 1 B"),
+    ];
+    for (bytes, limits, why) in table {
+        let mut chunks = MemoryChunks::default();
+        let error = read(&mut &bytes[..], &mut chunks, limits, &Lower::default()).unwrap_err();
+        assert!(error.to_string().contains(why), "{error} instead of {why:?}");
+    }
+}
+
+/// Unpacks what GNU tar makes of a directory, in one of its formats.
+fn through_gnu_tar(directory: &std::path::Path, options: &[&str]) -> (tempfile::TempDir, usize) {
+    let output = Command::new("tar")
+        .args(["--create", "--numeric-owner", "--directory"])
+        .arg(directory)
+        .args(options)
+        .arg(".")
+        .output()
+        .expect("tar, which every Debian system has");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (mut chunks, limits) = (MemoryChunks::default(), Limits::default());
+    let tree = read(&mut &output.stdout[..], &mut chunks, &limits, &Lower::default()).unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    let opened = unpack::open(copy.path()).unwrap();
+    unpack::tree(&tree, &mut chunks, opened.as_fd(), Mode::Plain).unwrap();
+    (copy, output.stdout.len())
+}
+
+#[test]
+fn all_formats_of_gnu_tar_are_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let long = ["long-name-of-a-directory"; 9].join("/");
+    fs::create_dir_all(at(&long)).unwrap();
+    fs::write(at(&long).join("file"), "deep").unwrap();
+    fs::hard_link(at(&long).join("file"), at("link")).unwrap();
+    std::os::unix::fs::symlink(&long, at("symlink")).unwrap();
+    fs::write(at("dense"), vec![3; 200_000]).unwrap();
+    std::os::unix::fs::chown(at("dense"), Some(123_456), Some(3_000_000_000)).unwrap();
+    let sparse = File::create(at("sparse")).unwrap();
+    // More parts than a header has room for.
+    for part in 0..60_u64 {
+        sparse.write_all_at(format!("part {part}").as_bytes(), part << 18).unwrap();
+    }
+    sparse.set_len(61 << 18).unwrap();
+    File::create(at("hole")).unwrap().set_len(5 << 20).unwrap();
+    File::create(at("tail")).unwrap().write_all(b"x").unwrap();
+    let attributes = Compare { attributes: true };
+    let whole_seconds = |lines: std::collections::BTreeMap<_, String>| -> Vec<(_, String)> {
+        let time = |line: String| line.split('.').next().unwrap().to_owned();
+        lines.into_iter().map(|(path, line)| (path, time(line))).collect()
+    };
+    let expected = list(directory.path(), attributes);
+    for (options, nanos) in [
+        (&["--format=gnu"][..], false),
+        (&["--format=gnu", "--sparse"], false),
+        (&["--format=posix"], true),
+        (&["--format=posix", "--sparse", "--sparse-version=0.0"], true),
+        (&["--format=posix", "--sparse", "--sparse-version=0.1"], true),
+        (&["--format=posix", "--sparse", "--sparse-version=1.0"], true),
+    ] {
+        let (copy, bytes) = through_gnu_tar(directory.path(), options);
+        let found = list(copy.path(), attributes);
+        if nanos {
+            assert_eq!(found, expected, "{options:?}");
+        } else {
+            assert_eq!(whole_seconds(found), whole_seconds(expected.clone()), "{options:?}");
+        }
+        assert_eq!(bytes < 5 << 20, options.contains(&"--sparse"), "{options:?}");
+    }
+}
+
+#[test]
+fn extended_attributes_are_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("tool");
+    fs::write(&path, "x").unwrap();
+    let flags = rustix::fs::XattrFlags::empty();
+    // As `setcap cap_net_bind_service=ep`, whose value has zeros; and one with a newline.
+    let capability = b"\x01\0\0\x02\0\x04\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    rustix::fs::setxattr(&path, "security.capability", capability, flags).unwrap();
+    rustix::fs::setxattr(&path, "user.lines", b"a\n12 b=c\n\0", flags).unwrap();
+    rustix::fs::setxattr(&path, "user.overlay.redirect", b"x", flags).unwrap();
+    let options = ["--format=posix", "--xattrs", "--xattrs-include=*"];
+    let (copy, _) = through_gnu_tar(directory.path(), &options);
+    rustix::fs::removexattr(&path, "user.overlay.redirect").unwrap();
+    let attributes = Compare { attributes: true };
+    assert_eq!(list(copy.path(), attributes), list(directory.path(), attributes));
+}
+
+#[test]
+fn a_file_of_ten_terabytes_is_rejected() {
+    let directory = tempfile::tempdir().unwrap();
+    File::create(directory.path().join("huge")).unwrap().set_len(10 << 40).unwrap();
+    let output = Command::new("tar")
+        .args(["--create", "--sparse", "--format=posix", "--directory"])
+        .arg(directory.path())
+        .arg("huge")
+        .output()
+        .unwrap();
+    let (mut chunks, limits) = (MemoryChunks::default(), Limits::default());
+    let error = read(&mut &output.stdout[..], &mut chunks, &limits, &Lower::default()).unwrap_err();
+    assert!(error.to_string().contains("'huge' with 10 TiB"), "{error}");
+}
