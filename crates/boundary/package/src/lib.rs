@@ -1,4 +1,5 @@
 //! Packages: what tasks run from, as chunks, trees and manifests that are named by their digest.
+pub mod archive;
 pub mod chunk;
 pub mod directory;
 pub mod layer;

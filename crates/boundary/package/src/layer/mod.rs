@@ -33,7 +33,7 @@ use crate::tree::path::Printed;
 use crate::tree::{PathError, Tree};
 
 pub use lower::Lower;
-pub(crate) use read::{Member, members};
+pub(crate) use read::{BUFFER_BYTES, Found, Link, Member, Stream, members, scan};
 
 /// A layer cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -18,7 +18,7 @@ use crate::tree::{
 const EXTENDED_BYTES_MAX: usize = 8 << 20;
 
 /// The length of the buffer for headers and small files in bytes.
-const BUFFER_BYTES: usize = 64 << 10;
+pub(crate) const BUFFER_BYTES: usize = 64 << 10;
 
 /// The beginning of the name of a whiteout.
 const WHITEOUT: &[u8] = b".wh.";
@@ -61,7 +61,7 @@ pub(crate) fn members(
     contents: &mut Contents<'_>,
     budget: &mut Budget,
 ) -> Result<Vec<Member>, LayerError> {
-    let mut reader = Reader::new(archive);
+    let mut reader = Reader::new(BufReader::with_capacity(BUFFER_BYTES, archive));
     let mut members = Vec::new();
     while let Some(raw) = reader.next()? {
         budget.entry()?;
@@ -70,6 +70,59 @@ pub(crate) fn members(
         }
     }
     Ok(members)
+}
+
+/// A member of an archive of images.
+pub(crate) struct Found {
+    pub(crate) path: EntryPath,
+    /// The target if it is a link, relative to the directory of the path or to the root.
+    pub(crate) link: Option<Link>,
+    /// Where its contents are in the archive.
+    pub(crate) offset: u64,
+    /// Their length.
+    pub(crate) bytes: u64,
+}
+
+/// Where a link leads.
+pub(crate) enum Link {
+    /// From the directory of the link.
+    Symbolic(Vec<u8>),
+    /// From the root of the archive.
+    Hard(Vec<u8>),
+}
+
+/// Visits the files and links of an archive with their contents, of which `visit` reads as much as
+/// it wants.
+pub(crate) fn scan<S: Stream + Send, E: From<LayerError>>(
+    archive: S,
+    visit: &mut dyn FnMut(Found, &mut (dyn Read + Send)) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut reader = Reader::new(archive);
+    while let Some(raw) = reader.next()? {
+        let kind = raw.header.kind();
+        let bytes = if has_contents(kind) { raw.size } else { 0 };
+        let link = match kind {
+            b'0' | b'7' | 0 => None,
+            b'1' => Some(Link::Hard(raw.link)),
+            b'2' => Some(Link::Symbolic(raw.link)),
+            _ => {
+                reader.skip(bytes)?;
+                continue;
+            }
+        };
+        let Some(path) = clean(&raw.name).map_err(LayerError::from)? else {
+            reader.skip(bytes)?;
+            continue;
+        };
+        let found = Found { path, link, offset: reader.offset, bytes };
+        let mut contents = reader.archive.by_ref().take(bytes);
+        visit(found, &mut contents)?;
+        let left = contents.limit();
+        reader.offset += bytes - left;
+        reader.skip_exactly(left)?;
+        reader.skip_padding(bytes)?;
+    }
+    Ok(())
 }
 
 /// A header with what extended headers say of it.
@@ -81,16 +134,28 @@ struct Raw {
     size: u64,
 }
 
-struct Reader<'a> {
-    archive: BufReader<&'a mut dyn Read>,
+/// A stream of which parts can be skipped.
+pub(crate) trait Stream: Read {
+    /// Skips bytes, and returns how many there were, which is fewer only at the end.
+    fn skip(&mut self, bytes: u64) -> io::Result<u64>
+    where
+        Self: Sized,
+    {
+        io::copy(&mut self.by_ref().take(bytes), &mut io::sink())
+    }
+}
+
+impl Stream for BufReader<&mut dyn Read> {}
+
+struct Reader<S> {
+    archive: S,
     offset: u64,
     /// Records that hold for all members after them.
     global: Records,
 }
 
-impl<'a> Reader<'a> {
-    fn new(archive: &'a mut dyn Read) -> Self {
-        let archive = BufReader::with_capacity(BUFFER_BYTES, archive);
+impl<S: Stream> Reader<S> {
+    fn new(archive: S) -> Self {
         Self { archive, offset: 0, global: Records::default() }
     }
 
@@ -351,12 +416,17 @@ impl<'a> Reader<'a> {
 
     /// Skips contents and what pads them.
     fn skip(&mut self, bytes: u64) -> Result<(), LayerError> {
+        self.skip_exactly(bytes)?;
+        self.skip_padding(bytes)
+    }
+
+    fn skip_exactly(&mut self, bytes: u64) -> Result<(), LayerError> {
         let offset = self.offset;
-        let skipped = io::copy(&mut self.archive.by_ref().take(bytes), &mut io::sink())
-            .map_err(|source| LayerError::Read { offset, source })?;
+        let skipped =
+            self.archive.skip(bytes).map_err(|source| LayerError::Read { offset, source })?;
         self.offset += skipped;
         match skipped == bytes {
-            true => self.skip_padding(bytes),
+            true => Ok(()),
             false => Err(self.fault("it ends within a member: it is truncated")),
         }
     }
