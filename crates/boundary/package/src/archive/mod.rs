@@ -135,14 +135,22 @@ fn read_layer(
         let counted = Counted { inner: reader, left: left.0, max };
         // Without compression one digest is enough.
         let mut reader = Hashing::new(counted, is_compressed);
-        let members = layer::members(&mut reader, contents, budget)
-            .map_err(|source| of_layer(blob, source))?;
+        let members = layer::members(&mut reader, contents, budget);
+        let members = members.map_err(|source| of_layer(blob, source));
+        if let Err(ImportError::Limit(_)) = members {
+            return members.map(|members| (Ok(members), None));
+        }
         // What follows the archive belongs to its digest.
-        io::copy(&mut reader, &mut io::sink()).map_err(failed)?;
+        let rest = io::copy(&mut reader, &mut io::sink()).map_err(failed);
+        let members = members.and_then(|members| rest.map(|_| members));
         let (digest, bytes) = reader.finish();
         budget.spend_decompressed(bytes);
         Ok::<_, ImportError>((members, digest))
     })?;
+    if let Err(ImportError::Limit(_)) = members {
+        return members;
+    }
+    // If the bytes are not those of the image, then this is why a member is not valid.
     let compressed = compressed.map_err(failed)?;
     if let Some(expected) = blob.bytes {
         compare_bytes(&blob.name, expected, compressed.bytes)?;
@@ -150,6 +158,7 @@ fn read_layer(
     if let Some(expected) = blob.digest {
         compare(&blob.name, expected, compressed.digest)?;
     }
+    let members = members?;
     if let Some(expected) = blob.diff_id {
         compare(&blob.name, expected, uncompressed.unwrap_or(compressed.digest))?;
     }

@@ -59,23 +59,28 @@ type Blob<'a> = Decompressed<BufReader<Hashing<&'a mut (dyn Read + Send)>>>;
 
 /// Sends the decompressed bytes, at last an error, if there was one.
 fn send(
-    blob: Blob<'_>,
-    full: &SyncSender<io::Result<Vec<u8>>>,
-    empty: &Receiver<Vec<u8>>,
-) -> io::Result<Compressed> {
-    let sent = read(blob, full, empty);
-    if let Err(error) = &sent {
-        // Nobody may be interested any more.
-        let _gone = full.send(Err(io::Error::new(error.kind(), error.to_string())));
-    }
-    sent
-}
-
-fn read(
     mut blob: Blob<'_>,
     full: &SyncSender<io::Result<Vec<u8>>>,
     empty: &Receiver<Vec<u8>>,
 ) -> io::Result<Compressed> {
+    if let Err(error) = send_all(&mut blob, full, empty) {
+        // Nobody may be interested any more.
+        let _gone = full.send(Err(error));
+    }
+    // What follows the compressed data is hashed, too, and what follows an error: if the bytes do
+    // not have their digest, then this is the cause.
+    let mut blob = blob.into_inner();
+    io::copy(&mut blob, &mut io::sink())?;
+    let (digest, bytes) = blob.into_inner().finish();
+    let digest = digest.ok_or_else(|| io::Error::other("no digest was computed"))?;
+    Ok(Compressed { digest, bytes })
+}
+
+fn send_all(
+    blob: &mut Blob<'_>,
+    full: &SyncSender<io::Result<Vec<u8>>>,
+    empty: &Receiver<Vec<u8>>,
+) -> io::Result<()> {
     loop {
         let mut buffer = empty.try_recv().unwrap_or_default();
         buffer.resize(BUFFER_BYTES, 0);
@@ -90,15 +95,9 @@ fn read(
         }
         buffer.truncate(filled);
         if filled == 0 || full.send(Ok(buffer)).is_err() {
-            break;
+            return Ok(());
         }
     }
-    // What follows the compressed data is hashed, too.
-    let mut blob = blob.into_inner();
-    io::copy(&mut blob, &mut io::sink())?;
-    let (digest, bytes) = blob.into_inner().finish();
-    let digest = digest.ok_or_else(|| io::Error::other("no digest was computed"))?;
-    Ok(Compressed { digest, bytes })
 }
 
 /// Reads what the other thread sends.

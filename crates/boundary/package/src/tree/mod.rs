@@ -20,6 +20,7 @@ mod wire;
 
 pub(crate) use build::{Builder, InodeId, Node};
 pub use decode::{DecodeError, Decoder, ReadError, TreeReader, decode};
+pub(crate) use encode::chunks_of;
 pub use encode::{EncodeError, encode};
 pub use path::{EntryPath, PathError};
 pub(crate) use wire::{segment_from_wire, segment_to_wire};
