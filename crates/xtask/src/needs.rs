@@ -52,6 +52,8 @@ const TOOLS: &[Tool] = &[
         package: "util-linux",
         needed_by: "bin/bourg/tests/system/faults/network.rs",
     },
+    Tool { program: "umoci", package: "umoci", needed_by: "boundary/package/tests/oracles.rs" },
+    Tool { program: "skopeo", package: "skopeo", needed_by: "boundary/package/tests/oracles.rs" },
     Tool { program: "bash", package: "bash", needed_by: "bin/bourg/tests/system/faults/starts.rs" },
     Tool {
         program: "fsfreeze",

@@ -225,10 +225,8 @@ impl Packing<'_> {
         let bytes = u64::try_from(opened.st_size).unwrap_or_default();
         let limit = |source| PackError::Limit { path: self.path.to_owned(), source };
         self.budget.file(path.as_bytes(), bytes).map_err(limit)?;
-        let segments = read(&mut self.contents, &file, &opened).and_then(|()| {
-            // One byte more would be there if the file had grown.
-            self.contents.finish()
-        });
+        let segments =
+            read(&mut self.contents, &file, &opened).and_then(|()| self.contents.finish());
         let segments = match segments {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(changed()),
             segments => segments.action("pack").map_err(self.failed(path.as_bytes()))?,
@@ -251,9 +249,9 @@ fn version(stat: &Stat) -> [u64; 8] {
         u64::from(stat.st_mode),
         stat.st_size as u64,
         stat.st_mtime as u64,
-        stat.st_mtime_nsec as u64,
+        stat.st_mtime_nsec,
         stat.st_ctime as u64,
-        stat.st_ctime_nsec as u64,
+        stat.st_ctime_nsec,
     ]
 }
 

@@ -61,7 +61,9 @@ mod tests {
         };
         let two: &[(&[&str], &str)] =
             &[(&["docker.io/library/a:latest", "latest"], "1"), (&["b:2"], "2")];
-        let table: &[(&[(&[&str], &str)], Option<&str>, Result<&[usize], &str>)] = &[
+        type Case<'a> =
+            (&'a [(&'a [&'a str], &'a str)], Option<&'a str>, Result<&'a [usize], &'a str>);
+        let table: &[Case<'_>] = &[
             (&[(&[], "1")], None, Ok(&[0])),
             (&[(&["a"], "1"), (&["b"], "1")], None, Ok(&[0, 1])),
             (&[(&["a"], "1"), (&["a"], "2")], None, Ok(&[0, 1])),

@@ -293,7 +293,7 @@ fn read_small(
     let mut visit = |found: Found, contents: &mut (dyn Read + Send)| -> Result<(), Failed> {
         add(index, &found)?;
         let read = |source| LayerError::Read { offset: found.offset, source };
-        let mut bytes = vec![0; 1.min(found.bytes) as usize];
+        let mut bytes = vec![0; usize::from(found.bytes > 0)];
         contents.read_exact(&mut bytes).map_err(read)?;
         if found.bytes > JSON_BYTES_MAX || !matches!(bytes[..], [b'{' | b'[']) {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Where contents are cut into chunks: content-defined chunking.
 //!
 //! A cut depends on the 64 bytes before it, so two files with a common part have common chunks,
-//! wherever that part begins. The method is that of FastCDC (Xia and others, USENIX ATC 2016): a
+//! wherever that part begins. The method is that of `FastCDC` (Xia and others, USENIX ATC 2016): a
 //! gear hash, no cut below a minimum, and two masks, a strict one before the normal length and a
 //! loose one after it.
 //!
@@ -25,7 +25,7 @@ const STRICT_BITS: u32 = 18;
 /// After it, one of 2^14.
 const LOOSE_BITS: u32 = 14;
 
-/// A random number for each value of a byte: the outputs of SplitMix64 with the state 0, whose
+/// A random number for each value of a byte: the outputs of `SplitMix64` with the state 0, whose
 /// increment is 2^64 divided by the golden ratio.
 const GEAR: [u64; 256] = gear();
 

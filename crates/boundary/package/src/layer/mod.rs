@@ -23,6 +23,7 @@ mod header;
 mod lower;
 mod pax;
 mod read;
+mod scan;
 mod sparse;
 
 use std::io::{self, Read};
@@ -33,7 +34,8 @@ use crate::tree::path::Printed;
 use crate::tree::{PathError, Tree};
 
 pub use lower::Lower;
-pub(crate) use read::{BUFFER_BYTES, Found, Link, Member, Stream, members, scan};
+pub(crate) use read::{BUFFER_BYTES, Member, Stream, members};
+pub(crate) use scan::{Found, Link, scan};
 
 /// A layer cannot be read.
 #[derive(Debug, thiserror::Error)]

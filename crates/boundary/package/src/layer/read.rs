@@ -65,73 +65,20 @@ pub(crate) fn members(
     let mut members = Vec::new();
     while let Some(raw) = reader.next()? {
         budget.entry()?;
-        if let Some(member) = reader.member(raw, contents, budget)? {
+        if let Some(member) = reader.member(&raw, contents, budget)? {
             members.push(member);
         }
     }
     Ok(members)
 }
 
-/// A member of an archive of images.
-pub(crate) struct Found {
-    pub(crate) path: EntryPath,
-    /// The target if it is a link, relative to the directory of the path or to the root.
-    pub(crate) link: Option<Link>,
-    /// Where its contents are in the archive.
-    pub(crate) offset: u64,
-    /// Their length.
-    pub(crate) bytes: u64,
-}
-
-/// Where a link leads.
-pub(crate) enum Link {
-    /// From the directory of the link.
-    Symbolic(Vec<u8>),
-    /// From the root of the archive.
-    Hard(Vec<u8>),
-}
-
-/// Visits the files and links of an archive with their contents, of which `visit` reads as much as
-/// it wants.
-pub(crate) fn scan<S: Stream + Send, E: From<LayerError>>(
-    archive: S,
-    visit: &mut dyn FnMut(Found, &mut (dyn Read + Send)) -> Result<(), E>,
-) -> Result<(), E> {
-    let mut reader = Reader::new(archive);
-    while let Some(raw) = reader.next()? {
-        let kind = raw.header.kind();
-        let bytes = if has_contents(kind) { raw.size } else { 0 };
-        let link = match kind {
-            b'0' | b'7' | 0 => None,
-            b'1' => Some(Link::Hard(raw.link)),
-            b'2' => Some(Link::Symbolic(raw.link)),
-            _ => {
-                reader.skip(bytes)?;
-                continue;
-            }
-        };
-        let Some(path) = clean(&raw.name).map_err(LayerError::from)? else {
-            reader.skip(bytes)?;
-            continue;
-        };
-        let found = Found { path, link, offset: reader.offset, bytes };
-        let mut contents = reader.archive.by_ref().take(bytes);
-        visit(found, &mut contents)?;
-        let left = contents.limit();
-        reader.offset += bytes - left;
-        reader.skip_exactly(left)?;
-        reader.skip_padding(bytes)?;
-    }
-    Ok(())
-}
-
 /// A header with what extended headers say of it.
-struct Raw {
-    header: Header,
+pub(super) struct Raw {
+    pub(super) header: Header,
     records: Records,
-    name: Vec<u8>,
-    link: Vec<u8>,
-    size: u64,
+    pub(super) name: Vec<u8>,
+    pub(super) link: Vec<u8>,
+    pub(super) size: u64,
 }
 
 /// A stream of which parts can be skipped.
@@ -147,15 +94,15 @@ pub(crate) trait Stream: Read {
 
 impl Stream for BufReader<&mut dyn Read> {}
 
-struct Reader<S> {
-    archive: S,
-    offset: u64,
+pub(super) struct Reader<S> {
+    pub(super) archive: S,
+    pub(super) offset: u64,
     /// Records that hold for all members after them.
     global: Records,
 }
 
 impl<S: Stream> Reader<S> {
-    fn new(archive: S) -> Self {
+    pub(super) fn new(archive: S) -> Self {
         Self { archive, offset: 0, global: Records::default() }
     }
 
@@ -220,7 +167,7 @@ impl<S: Stream> Reader<S> {
     }
 
     /// The next header that is not an extended one.
-    fn next(&mut self) -> Result<Option<Raw>, LayerError> {
+    pub(super) fn next(&mut self) -> Result<Option<Raw>, LayerError> {
         let mut records = self.global.clone();
         let (mut long_name, mut long_link) = (None, None);
         let until_zero =
@@ -269,7 +216,7 @@ impl<S: Stream> Reader<S> {
     /// Reads what follows a header. The root and what aufs used for itself are no members.
     fn member(
         &mut self,
-        raw: Raw,
+        raw: &Raw,
         contents: &mut Contents<'_>,
         budget: &mut Budget,
     ) -> Result<Option<Member>, LayerError> {
@@ -281,16 +228,16 @@ impl<S: Stream> Reader<S> {
         let base = path.name();
         if base.starts_with(WHITEOUT) {
             self.skip(if has_contents(raw.header.kind()) { raw.size } else { 0 })?;
-            return whiteout(&path).map_err(|why| fault(why));
+            return whiteout(&path).map_err(&fault);
         }
-        let mut attributes = attributes(&raw).map_err(|why| fault(why))?;
+        let mut attributes = attributes(raw).map_err(&fault)?;
         let kind = match raw.header.kind() {
             // Before POSIX a directory was a file whose name ends with a slash.
             b'0' | 0 if raw.name.ends_with(b"/") => {
                 self.skip(raw.size)?;
                 MemberKind::Directory
             }
-            b'0' | b'7' | 0 | b'S' => MemberKind::File(self.file(&raw, contents, budget)?),
+            b'0' | b'7' | 0 | b'S' => MemberKind::File(self.file(raw, contents, budget)?),
             b'1' => match clean(&raw.link)? {
                 Some(target) => MemberKind::HardLink(target),
                 None => return Err(fault("it is a hard link to the root")),
@@ -299,7 +246,7 @@ impl<S: Stream> Reader<S> {
                 attributes.mode = 0o777;
                 MemberKind::Symlink(raw.link.clone())
             }
-            b'3' => match device(&raw.header).map_err(|why| fault(why))? {
+            b'3' => match device(&raw.header).map_err(&fault)? {
                 // What an overlay mount would take for one.
                 Device { major: 0, minor: 0 } => {
                     attributes = Attributes::default();
@@ -307,7 +254,7 @@ impl<S: Stream> Reader<S> {
                 }
                 device => MemberKind::CharDevice(device),
             },
-            b'4' => MemberKind::BlockDevice(device(&raw.header).map_err(|why| fault(why))?),
+            b'4' => MemberKind::BlockDevice(device(&raw.header).map_err(&fault)?),
             b'5' => MemberKind::Directory,
             b'6' => MemberKind::Fifo,
             other => {
@@ -415,12 +362,12 @@ impl<S: Stream> Reader<S> {
     }
 
     /// Skips contents and what pads them.
-    fn skip(&mut self, bytes: u64) -> Result<(), LayerError> {
+    pub(super) fn skip(&mut self, bytes: u64) -> Result<(), LayerError> {
         self.skip_exactly(bytes)?;
         self.skip_padding(bytes)
     }
 
-    fn skip_exactly(&mut self, bytes: u64) -> Result<(), LayerError> {
+    pub(super) fn skip_exactly(&mut self, bytes: u64) -> Result<(), LayerError> {
         let offset = self.offset;
         let skipped =
             self.archive.skip(bytes).map_err(|source| LayerError::Read { offset, source })?;
@@ -432,20 +379,21 @@ impl<S: Stream> Reader<S> {
     }
 
     /// Skips what pads contents to whole blocks.
-    fn skip_padding(&mut self, bytes: u64) -> Result<(), LayerError> {
+    pub(super) fn skip_padding(&mut self, bytes: u64) -> Result<(), LayerError> {
+        let mut padding = [0; BLOCK_BYTES];
         // Below the length of a block.
-        let padding = (bytes.wrapping_neg() % BLOCK_BYTES as u64) as usize;
-        self.read_exact(&mut [0; BLOCK_BYTES][..padding])
+        let length = usize::try_from(bytes.wrapping_neg() % BLOCK_BYTES as u64).unwrap_or_default();
+        self.read_exact(&mut padding[..length])
     }
 }
 
 /// Whether contents follow a member of this type. The length of others means nothing.
-fn has_contents(kind: u8) -> bool {
+pub(super) fn has_contents(kind: u8) -> bool {
     !matches!(kind, b'1'..=b'6')
 }
 
 /// The path without a leading `/` and without `.`, or `None` for the root.
-fn clean(name: &[u8]) -> Result<Option<EntryPath>, PathError> {
+pub(super) fn clean(name: &[u8]) -> Result<Option<EntryPath>, PathError> {
     let components = name.split(|byte| *byte == b'/');
     let kept: Vec<&[u8]> = components.filter(|name| !matches!(*name, b"" | b".")).collect();
     match kept.is_empty() {

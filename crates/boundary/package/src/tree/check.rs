@@ -128,7 +128,7 @@ fn contents(segments: &[Segment]) -> Result<(), &'static str> {
             Segment::Chunk(_) | Segment::Hole(_) => {}
         }
         after_hole = matches!(segment, Segment::Hole(_));
-        bytes = bytes.checked_add(segment.bytes()).unwrap_or(u64::MAX);
+        bytes = bytes.saturating_add(segment.bytes());
         if i64::try_from(bytes).is_err() {
             return Err("the file is longer than a file can be");
         }

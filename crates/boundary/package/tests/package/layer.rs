@@ -30,7 +30,9 @@ pub(crate) fn archive(lines: &str) -> Vec<u8> {
         header.as_old_mut().linkname[..rest.len()].copy_from_slice(rest.as_bytes());
         let mode = u32::from_str_radix(&kind[1..], 8).ok();
         header.set_mode(mode.unwrap_or(if kind.starts_with('d') { 0o755 } else { 0o644 }));
-        (header.set_uid(0), header.set_gid(0), header.set_mtime(0));
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_mtime(0);
         let kind = match &kind[..1] {
             "d" => EntryType::Directory,
             "f" => EntryType::Regular,

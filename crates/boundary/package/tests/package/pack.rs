@@ -57,7 +57,7 @@ fn directory_of_everything() -> TempDir {
         ("loop", FileType::BlockDevice, makedev(7, 0)),
         ("fifo", FileType::Fifo, 0),
     ] {
-        mknodat(CWD, &at(name), kind, Permissions::from_raw_mode(0o600), number).unwrap();
+        mknodat(CWD, at(name), kind, Permissions::from_raw_mode(0o600), number).unwrap();
     }
     for (name, mode) in [
         ("a/b/tool", 0o4755),

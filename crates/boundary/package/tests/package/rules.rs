@@ -41,9 +41,9 @@ fn xattr(name: &str, bytes: usize) -> Xattr {
 }
 
 /// Encodes a tree, and returns its bytes or the rule.
-fn encoded(entries: Vec<Entry>) -> Result<Vec<u8>, String> {
+fn encoded(entries: &[Entry]) -> Result<Vec<u8>, String> {
     let mut chunks = MemoryChunks::default();
-    let layer = tree::encode(&Tree { entries: entries.clone() }, &mut chunks);
+    let layer = tree::encode(&Tree { entries: entries.to_vec() }, &mut chunks);
     let layer = layer.map_err(|error| error.to_string())?;
     let mut reader = TreeReader::new(&layer);
     let mut read = Vec::new();
@@ -79,18 +79,18 @@ fn a_tree_of_all_kinds_is_read_as_it_was_encoded() {
         entry("h", Kind::Fifo),
         entry("i", Kind::Whiteout),
     ];
-    let bytes = encoded(entries.clone()).unwrap();
+    let bytes = encoded(&entries).unwrap();
     assert_eq!(tree::decode(&bytes).unwrap(), Tree { entries });
     // Every prefix and every changed byte is an error or another tree, and never a panic.
     for end in 0..bytes.len() {
         if let Ok(shorter) = tree::decode(&bytes[..end]) {
-            assert_eq!(encoded(shorter.entries).unwrap(), bytes[..end]);
+            assert_eq!(encoded(&shorter.entries).unwrap(), bytes[..end]);
         }
         let mut changed = bytes.clone();
         for bit in 0..8 {
             changed[end] = bytes[end] ^ (1 << bit);
             if let Ok(other) = tree::decode(&changed) {
-                assert_eq!(encoded(other.entries).unwrap(), changed);
+                assert_eq!(encoded(&other.entries).unwrap(), changed);
             }
         }
     }
@@ -139,7 +139,7 @@ fn each_rule_of_a_tree_is_checked() {
         ),
     ];
     for (entries, why) in table {
-        let error = encoded(entries).unwrap_err();
+        let error = encoded(&entries).unwrap_err();
         assert!(error.contains(why), "{error:?} instead of {why:?}");
         assert!(error.starts_with("the entry '"), "{error}");
     }
@@ -147,7 +147,7 @@ fn each_rule_of_a_tree_is_checked() {
 
 #[test]
 fn only_the_canonical_encoding_of_a_tree_is_decoded() {
-    let bytes = encoded(vec![directory("a")]).unwrap();
+    let bytes = encoded(&[directory("a")]).unwrap();
     let table: &[(&[u8], &str)] = &[
         // The length in two bytes.
         (&[&[bytes[0] | 0x80, 0], &bytes[1..]].concat(), "canonical"),
