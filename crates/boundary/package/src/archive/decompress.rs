@@ -54,15 +54,6 @@ impl<R: BufRead> Decompressed<R> {
         })
     }
 
-    /// The reader of compressed bytes.
-    pub(super) fn into_inner(self) -> R {
-        match self {
-            Self::None(inner) => inner,
-            Self::Gzip(decoder) => decoder.into_inner(),
-            Self::Zstd(decoder) => decoder.inner,
-        }
-    }
-
     pub(super) fn is_compressed(&self) -> bool {
         !matches!(self, Self::None(_))
     }

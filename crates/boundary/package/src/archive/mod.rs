@@ -33,8 +33,7 @@ use crate::tree;
 
 pub use error::ImportError;
 use image::{Blob, Image, compare, compare_bytes, images};
-use sha256::Hashing;
-use store::{Counted, Store};
+use store::Store;
 
 /// What to import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -129,38 +128,35 @@ fn read_layer(
     budget: &mut Budget,
 ) -> Result<Vec<Member>, ImportError> {
     let failed = |source| of_layer(blob, LayerError::Read { offset: 0, source });
-    let (left, max) = budget.decompressed();
-    let ((members, uncompressed), compressed) = stream::decompress(bytes, |reader| {
-        let (reader, is_compressed) = reader.map_err(failed)?;
-        let counted = Counted { inner: reader, left: left.0, max };
-        // Without compression one digest is enough.
-        let mut reader = Hashing::new(counted, is_compressed);
+    let left = budget.decompressed();
+    let (members, digests) = stream::decompress(bytes, left, |reader| {
+        let mut reader = reader.map_err(failed)?;
         let members = layer::members(&mut reader, contents, budget);
         let members = members.map_err(|source| of_layer(blob, source));
-        if let Err(ImportError::Limit(_)) = members {
-            return members.map(|members| (Ok(members), None));
+        if !matches!(members, Err(ImportError::Limit(_))) {
+            // What follows the archive belongs to its digest.
+            io::copy(&mut reader, &mut io::sink()).map_err(failed)?;
         }
-        // What follows the archive belongs to its digest.
-        let rest = io::copy(&mut reader, &mut io::sink()).map_err(failed);
-        let members = members.and_then(|members| rest.map(|_| members));
-        let (digest, bytes) = reader.finish();
-        budget.spend_decompressed(bytes);
-        Ok::<_, ImportError>((members, digest))
-    })?;
+        members
+    });
     if let Err(ImportError::Limit(_)) = members {
         return members;
     }
     // If the bytes are not those of the image, then this is why a member is not valid.
-    let compressed = compressed.map_err(failed)?;
+    let digests = match digests {
+        Ok(digests) => digests,
+        Err(error) => return members.and(Err(failed(error))),
+    };
     if let Some(expected) = blob.bytes {
-        compare_bytes(&blob.name, expected, compressed.bytes)?;
+        compare_bytes(&blob.name, expected, digests.blob_bytes)?;
     }
     if let Some(expected) = blob.digest {
-        compare(&blob.name, expected, compressed.digest)?;
+        compare(&blob.name, expected, digests.blob)?;
     }
     let members = members?;
+    budget.spend_decompressed(digests.archive_bytes);
     if let Some(expected) = blob.diff_id {
-        compare(&blob.name, expected, uncompressed.unwrap_or(compressed.digest))?;
+        compare(&blob.name, expected, digests.archive)?;
     }
     Ok(members)
 }

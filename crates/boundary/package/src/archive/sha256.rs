@@ -71,29 +71,27 @@ impl Hasher {
     }
 }
 
-/// Computes the digest and the length of what is read, unless neither is needed.
+/// Computes the digest and the length of what is read.
 pub(super) struct Hashing<R> {
     inner: R,
-    hasher: Option<Hasher>,
+    hasher: Hasher,
     bytes: u64,
 }
 
 impl<R: Read> Hashing<R> {
-    pub(super) fn new(inner: R, wanted: bool) -> Self {
-        Self { inner, hasher: wanted.then(Hasher::default), bytes: 0 }
+    pub(super) fn new(inner: R) -> Self {
+        Self { inner, hasher: Hasher::default(), bytes: 0 }
     }
 
-    pub(super) fn finish(self) -> (Option<Sha256>, u64) {
-        (self.hasher.map(Hasher::finish), self.bytes)
+    pub(super) fn finish(self) -> (Sha256, u64) {
+        (self.hasher.finish(), self.bytes)
     }
 }
 
 impl<R: Read> Read for Hashing<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(into)?;
-        if let Some(hasher) = &mut self.hasher {
-            hasher.update(&into[..read]);
-        }
+        self.hasher.update(&into[..read]);
         self.bytes += read as u64;
         Ok(read)
     }

@@ -1,83 +1,132 @@
-//! Reads a layer on a thread of its own: one thread decompresses, the other cuts and hashes.
+//! Reads a layer on several threads. The digests of SHA-256 take as long as everything else, and so
+//! does decompression:
+//!
+//! - `layer read` reads and hashes the file
+//! - `layer inflate` decompresses it, and `layer hash` hashes what comes out, if it is compressed
+//! - the caller's thread reads the archive, cuts, and hashes chunks
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, Read};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::thread;
+use std::thread::{self, Scope, ScopedJoinHandle};
+
+use model::Bytes;
 
 use super::decompress::Decompressed;
 use super::sha256::{Hashing, Sha256};
+use super::store::Counted;
 
-/// The length of the buffers between the threads in bytes.
+/// The length of the buffers between threads in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// The number of buffers that are full at once.
+/// The number of buffers between two threads that are full at once.
 const BUFFERS: usize = 4;
 
-/// What a blob was before it was decompressed.
-pub(super) struct Compressed {
-    /// The digest of all bytes.
-    pub(super) digest: Sha256,
-    pub(super) bytes: u64,
+/// The digests and lengths of a layer.
+pub(super) struct Digests {
+    /// That of the file.
+    pub(super) blob: Sha256,
+    /// The length of the file in bytes.
+    pub(super) blob_bytes: u64,
+    /// That of the decompressed archive, up to where it was read.
+    pub(super) archive: Sha256,
+    /// The length of the decompressed archive in bytes, up to where it was read.
+    pub(super) archive_bytes: u64,
 }
 
-/// Gives `work` the decompressed bytes of a blob, and whether it was compressed.
+/// Gives `work` the decompressed bytes of a blob: at most `left`, of `max` for the whole import.
 ///
 /// # Errors
-/// That of `work`. An error of the blob is one of the reader of `work`, too.
-pub(super) fn decompress<T, E>(
+/// That of `work`. An error of the blob is one of the reader of `work`. The digests are missing if
+/// the blob could not be read to its end.
+pub(super) fn decompress<T>(
     blob: &mut (dyn Read + Send),
-    work: impl FnOnce(io::Result<(&mut dyn Read, bool)>) -> Result<T, E>,
-) -> Result<(T, io::Result<Compressed>), E> {
-    let blob = BufReader::with_capacity(BUFFER_BYTES, Hashing::new(blob, true));
-    let decompressed = match Decompressed::new(blob) {
-        Ok(decompressed) => decompressed,
-        Err(error) => {
-            let again = io::Error::new(error.kind(), error.to_string());
-            return work(Err(error)).map(|worked| (worked, Err(again)));
-        }
-    };
-    let is_compressed = decompressed.is_compressed();
+    (left, max): (Bytes, Bytes),
+    work: impl FnOnce(io::Result<&mut dyn Read>) -> T,
+) -> (T, io::Result<Digests>) {
+    let counted = |inner| Counted { inner, left: left.0, max };
     thread::scope(|scope| {
-        let (full, receiver) = sync_channel(BUFFERS);
-        let (recycle, empty) = channel();
-        let reading = thread::Builder::new()
-            .name("decompress".to_owned())
-            .spawn_scoped(scope, move || send(decompressed, &full, &empty));
-        let mut reader = Buffers { receiver, recycle, current: Vec::new(), read: 0 };
-        let worked = work(Ok((&mut reader, is_compressed)));
-        // Without a receiver the thread ends.
+        let (blob, reading) = match pipe(scope, "layer read", Hashing::new(blob), true) {
+            Ok(piped) => piped,
+            Err(error) => return without(work, error),
+        };
+        let decompressed = match Decompressed::new(blob) {
+            Ok(decompressed) => decompressed,
+            Err(error) => return without(work, error),
+        };
+        if !decompressed.is_compressed() {
+            let mut reader = counted(decompressed);
+            let worked = work(Ok(&mut reader));
+            drop(reader);
+            let digests = joined(reading).map(|(blob, blob_bytes)| Digests {
+                blob,
+                blob_bytes,
+                archive: blob,
+                archive_bytes: blob_bytes,
+            });
+            return (worked, digests);
+        }
+        let hashed = pipe(scope, "layer inflate", counted(decompressed), false)
+            .and_then(|(archive, _)| pipe(scope, "layer hash", Hashing::new(archive), false));
+        let (mut reader, hashing) = match hashed {
+            Ok(piped) => piped,
+            Err(error) => return without(work, error),
+        };
+        let worked = work(Ok(&mut reader));
+        // Without a receiver each thread ends.
         drop(reader);
-        let compressed = reading.and_then(|reading| {
-            let panicked = |_| io::Error::other("the decompression failed: the data is damaged");
-            reading.join().map_err(panicked)?
+        let archive = joined(hashing);
+        let digests = joined(reading).and_then(|(blob, blob_bytes)| {
+            let (archive, archive_bytes) = archive?;
+            Ok(Digests { blob, blob_bytes, archive, archive_bytes })
         });
-        worked.map(|worked| (worked, compressed))
+        (worked, digests)
     })
 }
 
-type Blob<'a> = Decompressed<BufReader<Hashing<&'a mut (dyn Read + Send)>>>;
-
-/// Sends the decompressed bytes, at last an error, if there was one.
-fn send(
-    mut blob: Blob<'_>,
-    full: &SyncSender<io::Result<Vec<u8>>>,
-    empty: &Receiver<Vec<u8>>,
-) -> io::Result<Compressed> {
-    if let Err(error) = send_all(&mut blob, full, empty) {
-        // Nobody may be interested any more.
-        let _gone = full.send(Err(error));
-    }
-    // What follows the compressed data is hashed, too, and what follows an error: if the bytes do
-    // not have their digest, then this is the cause.
-    let mut blob = blob.into_inner();
-    io::copy(&mut blob, &mut io::sink())?;
-    let (digest, bytes) = blob.into_inner().finish();
-    let digest = digest.ok_or_else(|| io::Error::other("no digest was computed"))?;
-    Ok(Compressed { digest, bytes })
+/// What remains to do without threads, or for a compression that is not supported.
+fn without<T>(
+    work: impl FnOnce(io::Result<&mut dyn Read>) -> T,
+    error: io::Error,
+) -> (T, io::Result<Digests>) {
+    let again = io::Error::new(error.kind(), error.to_string());
+    (work(Err(error)), Err(again))
 }
 
+/// The digest and the length of all that a thread has read.
+fn joined<R: Read>(
+    thread: ScopedJoinHandle<'_, io::Result<Hashing<R>>>,
+) -> io::Result<(Sha256, u64)> {
+    let panicked = |_| io::Error::other("a thread that reads the layer failed");
+    thread.join().map_err(panicked)?.map(Hashing::finish)
+}
+
+/// Reads on another thread. It returns the reader: at its end if `to_end`, whatever happens to the
+/// bytes.
+fn pipe<'scope, R: Read + Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    mut reader: R,
+    to_end: bool,
+) -> io::Result<(Buffers, ScopedJoinHandle<'scope, io::Result<R>>)> {
+    let (full, receiver) = sync_channel(BUFFERS);
+    let (recycle, empty) = channel();
+    let thread = thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, move || {
+        if let Err(error) = send_all(&mut reader, &full, &empty) {
+            // Nobody may be interested any more.
+            let _gone = full.send(Err(error));
+        }
+        drop(full);
+        if to_end {
+            io::copy(&mut reader, &mut io::sink())?;
+        }
+        Ok(reader)
+    })?;
+    Ok((Buffers { receiver, recycle, current: Vec::new(), read: 0 }, thread))
+}
+
+/// Sends what a reader has, until its end or until nobody receives it.
 fn send_all(
-    blob: &mut Blob<'_>,
+    reader: &mut dyn Read,
     full: &SyncSender<io::Result<Vec<u8>>>,
     empty: &Receiver<Vec<u8>>,
 ) -> io::Result<()> {
@@ -86,7 +135,7 @@ fn send_all(
         buffer.resize(BUFFER_BYTES, 0);
         let mut filled = 0;
         while filled < BUFFER_BYTES {
-            match blob.read(&mut buffer[filled..]) {
+            match reader.read(&mut buffer[filled..]) {
                 Ok(0) => break,
                 Ok(read) => filled += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -100,7 +149,7 @@ fn send_all(
     }
 }
 
-/// Reads what the other thread sends.
+/// Reads what another thread sends.
 struct Buffers {
     receiver: Receiver<io::Result<Vec<u8>>>,
     recycle: Sender<Vec<u8>>,
@@ -108,19 +157,30 @@ struct Buffers {
     read: usize,
 }
 
-impl Read for Buffers {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.read == self.current.len() {
-            let Ok(next) = self.receiver.recv() else { return Ok(0) };
+impl BufRead for Buffers {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.read == self.current.len()
+            && let Ok(next) = self.receiver.recv()
+        {
             let empty = std::mem::replace(&mut self.current, next?);
             // The thread may have ended.
             let _ended = self.recycle.send(empty);
             self.read = 0;
         }
-        let rest = &self.current[self.read..];
+        Ok(&self.current[self.read..])
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.read += bytes;
+    }
+}
+
+impl Read for Buffers {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let rest = self.fill_buf()?;
         let length = rest.len().min(into.len());
         into[..length].copy_from_slice(&rest[..length]);
-        self.read += length;
+        self.consume(length);
         Ok(length)
     }
 }
