@@ -10,11 +10,11 @@ use std::process::Command;
 use std::time::Instant;
 
 use model::Digest;
-use package::Limits;
+use package::PackageLimits;
 use package::archive::{Options, import};
 use package::chunk::{ChunkSink, DirectoryChunks};
 use package::directory::pack;
-use package::unpack::{self, Mode};
+use package::unpack::{self, UnpackMode};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -43,7 +43,7 @@ fn main() -> Result<()> {
     };
     for _ in 0..2 {
         let begin = Instant::now();
-        pack(&at("files"), &mut Nowhere, &Limits::default())?;
+        pack(&at("files"), &mut Nowhere, &PackageLimits::default())?;
         measured("pack a directory, keep nothing", begin);
         for form in ["plain", "gzip"] {
             let begin = Instant::now();
@@ -68,7 +68,7 @@ fn main() -> Result<()> {
     let root = unpack::open(&at("root"))?;
     let begin = Instant::now();
     for layer in &packed.manifest.variants[0].layers {
-        unpack::layer(layer, &mut chunks, root.as_fd(), Mode::Plain)?;
+        unpack::layer(layer, &mut chunks, root.as_fd(), UnpackMode::Plain)?;
     }
     measured("unpack from files", begin);
     Ok(())

@@ -16,11 +16,11 @@ use rustix::fs::{
 };
 
 use crate::chunk::{ChunkSink, Contents};
-use crate::limits::{Budget, LimitError, Limits};
+use crate::limits::{Budget, LimitError, PackageLimits};
 use crate::manifest::{Manifest, ManifestError, Packed, Variant};
-use crate::sys::{self, Action as _, Failed, open_directory, stat, type_of};
+use crate::sys::{self, Attempt as _, Failed, open_directory, stat, type_of};
 use crate::tree::{
-    self, Attributes, Builder, Device, EncodeError, EntryPath, InodeId, Kind, MODE_MAX, Node,
+    self, Attributes, Builder, Device, EncodeError, EntryKind, EntryPath, InodeId, MODE_MAX, Node,
     PathError,
 };
 
@@ -85,7 +85,7 @@ pub enum PackError {
 pub fn pack(
     directory: &Path,
     sink: &mut dyn ChunkSink,
-    limits: &Limits,
+    limits: &PackageLimits,
 ) -> Result<Packed, PackError> {
     let root = rustix::fs::open(
         directory,
@@ -179,14 +179,14 @@ impl Packing<'_> {
                 let target = readlinkat(above, sys::name(path.name()), Vec::new());
                 let target = target.action("read the symbolic link");
                 let target = target.map_err(self.failed(path.as_bytes()))?.into_bytes();
-                Kind::Symlink { target }
+                EntryKind::Symlink { target }
             }
             FileType::CharacterDevice if stat.st_rdev == 0 => {
                 return Err(PackError::Whiteout { path: absolute() });
             }
-            FileType::CharacterDevice => Kind::CharDevice(device(&stat)),
-            FileType::BlockDevice => Kind::BlockDevice(device(&stat)),
-            FileType::Fifo => Kind::Fifo,
+            FileType::CharacterDevice => EntryKind::CharDevice(device(&stat)),
+            FileType::BlockDevice => EntryKind::BlockDevice(device(&stat)),
+            FileType::Fifo => EntryKind::Fifo,
             FileType::Socket => return Err(PackError::Socket { path: absolute() }),
             FileType::Unknown => {
                 let source = io::Error::other("its type is unknown");
@@ -206,7 +206,7 @@ impl Packing<'_> {
         above: BorrowedFd<'_>,
         path: &EntryPath,
         seen: &Stat,
-    ) -> Result<Kind, PackError> {
+    ) -> Result<EntryKind, PackError> {
         let changed = || PackError::Changed { path: self.path.join(path.as_path()) };
         // Not blocking: it may have become a pipe.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -235,7 +235,7 @@ impl Packing<'_> {
         if version(&after) != version(&opened) {
             return Err(changed());
         }
-        Ok(Kind::File { segments })
+        Ok(EntryKind::File { segments })
     }
 }
 

@@ -29,7 +29,7 @@ pub mod tree;
 pub mod unpack;
 pub mod verify;
 
-pub use limits::{LimitError, Limits};
+pub use limits::{LimitError, PackageLimits};
 
 /// The messages of the formats, generated from `package.proto`. Only this crate uses them.
 mod proto {

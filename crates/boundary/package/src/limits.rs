@@ -7,7 +7,7 @@ use crate::tree::path::Printed;
 /// What a directory or an image may have, all its layers together. Formats have further bounds,
 /// which are constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct PackageLimits {
     /// The maximum number of entries.
     pub entries_max: u64,
     /// The maximum of all lengths of files, with holes.
@@ -16,7 +16,7 @@ pub struct Limits {
     pub decompressed_max: Bytes,
 }
 
-impl Default for Limits {
+impl Default for PackageLimits {
     /// 2,000,000 entries, 64 GiB of files, and 64 GiB decompressed.
     fn default() -> Self {
         Self {
@@ -61,15 +61,24 @@ pub enum LimitError {
     },
 }
 
+/// How much may be decompressed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decompression {
+    /// What is left of it.
+    pub(crate) left: Bytes,
+    /// The limit.
+    pub(crate) max: Bytes,
+}
+
 /// Counts up to the limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
-    max: Limits,
-    left: Limits,
+    max: PackageLimits,
+    left: PackageLimits,
 }
 
 impl Budget {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &PackageLimits) -> Self {
         Self { max: *limits, left: *limits }
     }
 
@@ -92,8 +101,8 @@ impl Budget {
     }
 
     /// What may still be decompressed.
-    pub(crate) fn decompressed(&self) -> (Bytes, Bytes) {
-        (self.left.decompressed_max, self.max.decompressed_max)
+    pub(crate) fn decompressed(&self) -> Decompression {
+        Decompression { left: self.left.decompressed_max, max: self.max.decompressed_max }
     }
 
     /// Counts what was decompressed, which was at most what is left.

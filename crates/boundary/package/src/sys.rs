@@ -13,11 +13,11 @@ use crate::tree::EntryPath;
 pub(crate) type Failed = (&'static str, io::Error);
 
 /// Adds the action to the error of a system call: it completes "cannot … PATH".
-pub(crate) trait Action<T> {
+pub(crate) trait Attempt<T> {
     fn action(self, action: &'static str) -> Result<T, Failed>;
 }
 
-impl<T, E: Into<io::Error>> Action<T> for Result<T, E> {
+impl<T, E: Into<io::Error>> Attempt<T> for Result<T, E> {
     fn action(self, action: &'static str) -> Result<T, Failed> {
         self.map_err(|error| (action, error.into()))
     }

@@ -8,7 +8,7 @@ use model::Bytes;
 use crate::chunk::{ChunkRef, ChunkSource, fetch};
 use crate::layer::Lower;
 use crate::manifest::{Layer, Manifest};
-use crate::tree::{Entry, EntryPath, Kind, ReadError, Tree, TreeReader, chunks_of};
+use crate::tree::{EntryKind, EntryPath, ReadError, Tree, TreeEntry, TreeReader, chunks_of};
 
 /// What was verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,12 +30,12 @@ pub struct VerifyError {
     /// The number of the layer, the lowest being 0.
     pub layer: usize,
     /// What is wrong with it.
-    pub source: Fault,
+    pub source: LayerFault,
 }
 
 /// What is wrong with a layer.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum LayerFault {
     /// The tree cannot be read, or is not what the manifest says.
     #[error(transparent)]
     Tree(#[from] ReadError),
@@ -113,7 +113,7 @@ struct Verifying<'a, S: ?Sized> {
 }
 
 impl<S: ChunkSource + ?Sized> Verifying<'_, S> {
-    fn layer(&mut self, layer: &Layer, lower: &Lower) -> Result<Tree, Fault> {
+    fn layer(&mut self, layer: &Layer, lower: &Lower) -> Result<Tree, LayerFault> {
         let mut reader = TreeReader::new(layer);
         let mut stored: HashSet<ChunkRef> = layer.chunks.iter().copied().collect();
         let (mut tree, mut unpacked) = (Tree::default(), 0_u64);
@@ -121,13 +121,13 @@ impl<S: ChunkSource + ?Sized> Verifying<'_, S> {
             self.contents(&entry)?;
             stored.extend(chunks_of(entry.segments()));
             unpacked = unpacked.saturating_add(entry.bytes_unpacked());
-            if let Kind::HardLink { target } = &entry.kind {
+            if let EntryKind::HardLink { target } = &entry.kind {
                 // What is in this tree was checked with it.
                 let here = tree.get(target.as_bytes()).is_some();
                 let below = lower.get(target).is_some_and(is_file);
                 if !here && !below {
                     let (path, target) = (entry.path.clone(), target.clone());
-                    return Err(Fault::Link { path, target });
+                    return Err(LayerFault::Link { path, target });
                 }
             }
             tree.entries.push(entry);
@@ -138,17 +138,17 @@ impl<S: ChunkSource + ?Sized> Verifying<'_, S> {
             ("unpacked", layer.bytes_unpacked, Bytes(unpacked)),
         ] {
             if expected != found {
-                return Err(Fault::Bytes { what, expected, found });
+                return Err(LayerFault::Bytes { what, expected, found });
             }
         }
         Ok(tree)
     }
 
-    fn contents(&mut self, entry: &Entry) -> Result<(), Fault> {
+    fn contents(&mut self, entry: &TreeEntry) -> Result<(), LayerFault> {
         for chunk in chunks_of(entry.segments()) {
             if !self.seen.contains(&chunk) {
                 fetch(self.source, &chunk, &mut self.chunk)
-                    .map_err(|source| Fault::Contents { path: entry.path.clone(), source })?;
+                    .map_err(|source| LayerFault::Contents { path: entry.path.clone(), source })?;
                 self.seen.insert(chunk);
             }
         }
@@ -156,6 +156,6 @@ impl<S: ChunkSource + ?Sized> Verifying<'_, S> {
     }
 }
 
-fn is_file(entry: &Entry) -> bool {
-    matches!(entry.kind, Kind::File { .. })
+fn is_file(entry: &TreeEntry) -> bool {
+    matches!(entry.kind, EntryKind::File { .. })
 }

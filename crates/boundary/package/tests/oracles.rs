@@ -16,7 +16,7 @@ use listing::{Compare, list};
 use package::archive::{Options, import};
 use package::chunk::MemoryChunks;
 use package::manifest::Packed;
-use package::unpack::{self, Mode, Opaque};
+use package::unpack::{self, Opaque, UnpackMode};
 use rustix::fs::XattrFlags;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tempfile::TempDir;
@@ -60,7 +60,9 @@ fn change(root: &Path, layer: u32) {
             fs::write(at("kept/a"), "a").unwrap();
             fs::write(at("kept/b"), "b").unwrap();
             fs::write(at("turns"), "into a directory").unwrap();
-            (mode("tmp", 0o1777), mode("usr/bin/tool", 0o4755), mode("home/ana", 0o700));
+            mode("tmp", 0o1777);
+            mode("usr/bin/tool", 0o4755);
+            mode("home/ana", 0o700);
             chown(at("home/ana"), Some(1_000), Some(100_000)).unwrap();
             std::os::unix::fs::lchown(at("bin"), Some(5), Some(6)).unwrap();
             let capability = b"\x01\0\0\x02\0\x04\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
@@ -135,7 +137,7 @@ fn a_root_is_what_umoci_unpacks() {
     let plain = tempfile::tempdir().unwrap();
     let opened = unpack::open(plain.path()).unwrap();
     for layer in layers {
-        unpack::layer(layer, &mut chunks, opened.as_fd(), Mode::Plain).unwrap();
+        unpack::layer(layer, &mut chunks, opened.as_fd(), UnpackMode::Plain).unwrap();
     }
     let expected = list(&rootfs, ALL);
     assert!(expected.len() > 15, "{expected:#?}");
@@ -148,7 +150,7 @@ fn a_root_is_what_umoci_unpacks() {
         let path = overlay.path().join(number.to_string());
         fs::create_dir(&path).unwrap();
         let opened = unpack::open(&path).unwrap();
-        let mode = Mode::Overlay(Opaque::Trusted);
+        let mode = UnpackMode::Overlay(Opaque::Trusted);
         unpack::layer(layer, &mut chunks, opened.as_fd(), mode).unwrap();
         lower.insert(0, path.to_str().unwrap().to_owned());
     }

@@ -78,10 +78,10 @@ pub(super) fn images(store: &Store, options: &Options) -> Result<Vec<Image>, Imp
     Ok(images)
 }
 
-type Found = Vec<(Configuration, Vec<Blob>)>;
+type ImagesFound = Vec<(Configuration, Vec<Blob>)>;
 
 /// Images of an OCI layout.
-fn of_layout(store: &Store, options: &Options) -> Result<Found, ImportError> {
+fn of_layout(store: &Store, options: &Options) -> Result<ImagesFound, ImportError> {
     let name = "index.json";
     let index: Document = parse(name, &store.small(name)?)?;
     let descriptors = index.manifests.ok_or_else(|| unsupported(name, "it is not an index"))?;
@@ -171,7 +171,7 @@ fn of_manifest(
 }
 
 /// Images of the file `manifest.json`.
-fn of_saved(store: &Store, options: &Options) -> Result<Found, ImportError> {
+fn of_saved(store: &Store, options: &Options) -> Result<ImagesFound, ImportError> {
     let name = "manifest.json";
     let saved: Vec<Saved> = parse(name, &store.small(name)?)?;
     let choice = |saved: Saved| Choice {

@@ -60,7 +60,7 @@ pub(super) struct Configuration {
     #[serde(flatten)]
     pub(super) platform: Platform,
     #[serde(default)]
-    config: Option<Process>,
+    config: Option<ProcessConfig>,
     #[serde(default)]
     rootfs: Option<RootFs>,
 }
@@ -73,7 +73,7 @@ struct RootFs {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-struct Process {
+struct ProcessConfig {
     entrypoint: Option<Vec<String>>,
     cmd: Option<Vec<String>>,
     env: Option<Vec<String>>,

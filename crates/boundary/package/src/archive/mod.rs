@@ -27,7 +27,7 @@ use std::path::Path;
 
 use crate::chunk::{ChunkSink, Contents};
 use crate::layer::{self, LayerError, Lower, Member};
-use crate::limits::{Budget, LimitError, Limits};
+use crate::limits::{Budget, LimitError, PackageLimits};
 use crate::manifest::{Manifest, Packed, Variant};
 use crate::tree;
 
@@ -44,7 +44,7 @@ pub struct Options {
     /// image is not for is left out, unless none is left.
     pub architectures: Vec<String>,
     /// Bounds of all variants together.
-    pub limits: Limits,
+    pub limits: PackageLimits,
 }
 
 /// Imports an image from a directory or an archive as a package with one variant for each
@@ -128,8 +128,8 @@ fn read_layer(
     budget: &mut Budget,
 ) -> Result<Vec<Member>, ImportError> {
     let failed = |source| of_layer(blob, LayerError::Read { offset: 0, source });
-    let left = budget.decompressed();
-    let (members, digests) = stream::decompress(bytes, left, |reader| {
+    let limit = budget.decompressed();
+    let (members, digests) = stream::decompress(bytes, limit, |reader| {
         let mut reader = reader.map_err(failed)?;
         let members = layer::members(&mut reader, contents, budget);
         let members = members.map_err(|source| of_layer(blob, source));

@@ -15,8 +15,8 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
 use super::ImportError;
 use super::decompress::Decompressed;
-use crate::layer::{BUFFER_BYTES, Found, LayerError, Link, Stream, scan};
-use crate::limits::{Budget, LimitError};
+use crate::layer::{BUFFER_BYTES, LayerError, Link, Skip, Visited, scan};
+use crate::limits::{Budget, Decompression, LimitError};
 
 /// The maximum length of a manifest, an index or a configuration in bytes.
 pub(super) const JSON_BYTES_MAX: u64 = 4 << 20;
@@ -33,18 +33,18 @@ const LINKS_MAX: usize = 8;
 /// The files of an image by their path.
 pub(super) struct Store {
     path: PathBuf,
-    files: Files,
+    files: Form,
 }
 
-enum Files {
+enum Form {
     Directory(OwnedFd),
     Archive { file: File, index: Index },
     Compressed { file: File, index: Index, kept: BTreeMap<String, Vec<u8>> },
 }
 
-type Index = BTreeMap<String, Place>;
+type Index = BTreeMap<String, Location>;
 
-enum Place {
+enum Location {
     File { offset: u64, bytes: u64 },
     Link(String),
 }
@@ -62,7 +62,7 @@ impl Store {
         let file = File::open(path).map_err(at("open"))?;
         let seen = file.metadata().map_err(at("inspect"))?;
         if seen.is_dir() {
-            return Ok(Self { path: path.to_owned(), files: Files::Directory(file.into()) });
+            return Ok(Self { path: path.to_owned(), files: Form::Directory(file.into()) });
         }
         if !seen.is_file() {
             let why = "it is neither a directory nor a file".to_owned();
@@ -72,28 +72,28 @@ impl Store {
         let buffered = BufReader::with_capacity(BUFFER_BYTES, &file);
         let stream = Decompressed::new(buffered).map_err(at("read"))?;
         let files = if let Decompressed::None(buffered) = stream {
-            let mut add = |found: Found, _: &mut (dyn Read + Send)| add(&mut index, &found);
+            let mut add = |found: Visited, _: &mut (dyn Read + Send)| add(&mut index, &found);
             // A file below its length is an error here, and not when it is read.
             scan(Seeking { reader: buffered, bytes: seen.len() }, &mut add)
                 .map_err(|failed| failed.of(path))?;
-            Files::Archive { file, index }
+            Form::Archive { file, index }
         } else {
             let kept = read_small(stream, &mut index, budget).map_err(|failed| failed.of(path))?;
-            Files::Compressed { file, index, kept }
+            Form::Compressed { file, index, kept }
         };
         Ok(Self { path: path.to_owned(), files })
     }
 
     /// Whether files can only be read in their order.
     pub(super) fn is_sequential(&self) -> bool {
-        matches!(self.files, Files::Compressed { .. })
+        matches!(self.files, Form::Compressed { .. })
     }
 
     /// Whether there is a file.
     pub(super) fn has(&self, name: &str) -> bool {
         match &self.files {
-            Files::Directory(root) => open_below(root, name).is_ok(),
-            Files::Archive { index, .. } | Files::Compressed { index, .. } => {
+            Form::Directory(root) => open_below(root, name).is_ok(),
+            Form::Archive { index, .. } | Form::Compressed { index, .. } => {
                 find(index, name).is_some()
             }
         }
@@ -104,7 +104,7 @@ impl Store {
         let missing = || ImportError::Missing { name: name.to_owned() };
         let mut bytes = Vec::new();
         match &self.files {
-            Files::Compressed { index, kept, .. } => {
+            Form::Compressed { index, kept, .. } => {
                 let (real, (_, length)) = find(index, name).ok_or_else(missing)?;
                 if length > JSON_BYTES_MAX {
                     return Err(self.too_long(name, length));
@@ -112,7 +112,7 @@ impl Store {
                 // What is small and not kept is no JSON, as if it were not there.
                 bytes.clone_from(kept.get(real).ok_or_else(missing)?);
             }
-            Files::Directory(_) | Files::Archive { .. } => {
+            Form::Directory(_) | Form::Archive { .. } => {
                 let (mut contents, length) = self.open_file(name)?;
                 if length > JSON_BYTES_MAX {
                     return Err(self.too_long(name, length));
@@ -137,19 +137,18 @@ impl Store {
         budget: &Budget,
         each: Each<'_>,
     ) -> Result<(), ImportError> {
-        let Files::Compressed { file, .. } = &self.files else { return Ok(()) };
+        let Form::Compressed { file, .. } = &self.files else { return Ok(()) };
         let mut file = file;
         file.seek(SeekFrom::Start(0)).map_err(self.failed("read"))?;
         let buffered = BufReader::with_capacity(BUFFER_BYTES, file);
         let stream = Decompressed::new(buffered).map_err(self.failed("read"))?;
-        let mut visit = |found: Found, contents: &mut (dyn Read + Send)| match str::from_utf8(
+        let mut visit = |found: Visited, contents: &mut (dyn Read + Send)| match str::from_utf8(
             found.path.as_bytes(),
         ) {
             Ok(name) if names.contains(&name) => each(name, contents).map_err(Failed::Import),
             _ => Ok(()),
         };
-        let (left, max) = budget.decompressed();
-        let stream = Counted { inner: stream, left: left.0, max };
+        let stream = Limited { inner: stream, limit: budget.decompressed() };
         scan(BufReader::with_capacity(BUFFER_BYTES, stream), &mut visit)
             .map_err(|failed| failed.of(&self.path))
     }
@@ -157,8 +156,8 @@ impl Store {
     /// The real name of a file, behind links.
     pub(super) fn real_name<'a>(&'a self, name: &'a str) -> &'a str {
         match &self.files {
-            Files::Directory(_) => name,
-            Files::Archive { index, .. } | Files::Compressed { index, .. } => {
+            Form::Directory(_) => name,
+            Form::Archive { index, .. } | Form::Compressed { index, .. } => {
                 find(index, name).map_or(name, |(name, _)| name)
             }
         }
@@ -182,7 +181,7 @@ impl Store {
     fn open_file(&self, name: &str) -> Result<(io::Take<File>, u64), ImportError> {
         let missing = || ImportError::Missing { name: name.to_owned() };
         match &self.files {
-            Files::Directory(root) => {
+            Form::Directory(root) => {
                 let file = match open_below(root, name) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(missing()),
                     file => file.map_err(|source| ImportError::Io {
@@ -197,14 +196,14 @@ impl Store {
                 }
                 Ok((file.take(seen.len()), seen.len()))
             }
-            Files::Archive { file, index } => {
+            Form::Archive { file, index } => {
                 let (_, (offset, bytes)) = find(index, name).ok_or_else(missing)?;
                 // Both have one position, and this is the only one who reads.
                 let mut file = file.try_clone().map_err(self.failed("read"))?;
                 file.seek(SeekFrom::Start(offset)).map_err(self.failed("read"))?;
                 Ok((file.take(bytes), bytes))
             }
-            Files::Compressed { .. } => Err(missing()),
+            Form::Compressed { .. } => Err(missing()),
         }
     }
 }
@@ -238,18 +237,18 @@ impl Failed {
 }
 
 /// Adds a file or a link to an index.
-fn add(index: &mut Index, found: &Found) -> Result<(), Failed> {
+fn add(index: &mut Index, found: &Visited) -> Result<(), Failed> {
     if index.len() == MEMBERS_MAX {
         let why = "it has more than 100,000 files, the maximum of an archive of images".to_owned();
         return Err(LayerError::Tar { offset: found.offset, why }.into());
     }
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let place = match &found.link {
-        None => Place::File { offset: found.offset, bytes: found.bytes },
-        Some(Link::Hard(target)) => Place::Link(joined("", &text(target))),
+        None => Location::File { offset: found.offset, bytes: found.bytes },
+        Some(Link::Hard(target)) => Location::Link(joined("", &text(target))),
         Some(Link::Symbolic(target)) => {
             let parent = text(found.path.parent().unwrap_or_default());
-            Place::Link(joined(&parent, &text(target)))
+            Location::Link(joined(&parent, &text(target)))
         }
     };
     index.insert(text(found.path.as_bytes()), place);
@@ -274,8 +273,8 @@ fn find<'a>(index: &'a Index, name: &str) -> Option<(&'a str, (u64, u64))> {
     let (mut name, mut place) = index.get_key_value(name)?;
     for _ in 0..LINKS_MAX {
         match place {
-            Place::File { offset, bytes } => return Some((name, (*offset, *bytes))),
-            Place::Link(target) => (name, place) = index.get_key_value(target)?,
+            Location::File { offset, bytes } => return Some((name, (*offset, *bytes))),
+            Location::Link(target) => (name, place) = index.get_key_value(target)?,
         }
     }
     None
@@ -287,10 +286,9 @@ fn read_small(
     index: &mut Index,
     budget: &Budget,
 ) -> Result<BTreeMap<String, Vec<u8>>, Failed> {
-    let (left, max) = budget.decompressed();
-    let stream = Counted { inner: stream, left: left.0, max };
+    let stream = Limited { inner: stream, limit: budget.decompressed() };
     let (mut kept, mut kept_bytes) = (BTreeMap::new(), 0);
-    let mut visit = |found: Found, contents: &mut (dyn Read + Send)| -> Result<(), Failed> {
+    let mut visit = |found: Visited, contents: &mut (dyn Read + Send)| -> Result<(), Failed> {
         add(index, &found)?;
         let read = |source| LayerError::Read { offset: found.offset, source };
         let mut bytes = vec![0; usize::from(found.bytes > 0)];
@@ -325,7 +323,7 @@ impl Read for Seeking<'_> {
     }
 }
 
-impl Stream for Seeking<'_> {
+impl Skip for Seeking<'_> {
     fn skip(&mut self, bytes: u64) -> io::Result<u64> {
         let position = self.reader.stream_position()?;
         let bytes = bytes.min(self.bytes.saturating_sub(position));
@@ -335,21 +333,20 @@ impl Stream for Seeking<'_> {
     }
 }
 
-impl<R: Read> Stream for BufReader<Counted<R>> {}
+impl<R: Read> Skip for BufReader<Limited<R>> {}
 
 /// Ends with an error after the maximum.
-pub(super) struct Counted<R> {
+pub(super) struct Limited<R> {
     pub(super) inner: R,
-    pub(super) left: u64,
-    pub(super) max: Bytes,
+    pub(super) limit: Decompression,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for Limited<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(into)?;
-        let left = self.left.checked_sub(read as u64);
-        let exceeded = || io::Error::other(LimitError::Decompressed { max: self.max });
-        self.left = left.ok_or_else(exceeded)?;
+        let Decompression { left, max } = &mut self.limit;
+        let exceeded = || io::Error::other(LimitError::Decompressed { max: *max });
+        left.0 = left.0.checked_sub(read as u64).ok_or_else(exceeded)?;
         Ok(read)
     }
 }

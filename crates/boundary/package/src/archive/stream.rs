@@ -9,11 +9,10 @@ use std::io::{self, BufRead, Read};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, Scope, ScopedJoinHandle};
 
-use model::Bytes;
-
 use super::decompress::Decompressed;
 use super::sha256::{Hashing, Sha256};
-use super::store::Counted;
+use super::store::Limited;
+use crate::limits::Decompression;
 
 /// The length of the buffers between threads in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -33,17 +32,17 @@ pub(super) struct Digests {
     pub(super) archive_bytes: u64,
 }
 
-/// Gives `work` the decompressed bytes of a blob: at most `left`, of `max` for the whole import.
+/// Gives `work` the decompressed bytes of a blob, up to a limit.
 ///
 /// # Errors
 /// That of `work`. An error of the blob is one of the reader of `work`. The digests are missing if
 /// the blob could not be read to its end.
 pub(super) fn decompress<T>(
     blob: &mut (dyn Read + Send),
-    (left, max): (Bytes, Bytes),
+    limit: Decompression,
     work: impl FnOnce(io::Result<&mut dyn Read>) -> T,
 ) -> (T, io::Result<Digests>) {
-    let counted = |inner| Counted { inner, left: left.0, max };
+    let counted = |inner| Limited { inner, limit };
     thread::scope(|scope| {
         let (blob, reading) = match pipe(scope, "layer read", Hashing::new(blob), true) {
             Ok(piped) => piped,

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::LayerError;
 use super::lower::{Lower, remove_below};
 use super::read::{Member, MemberKind};
-use crate::tree::{Attributes, Builder, Entry, EntryPath, InodeId, Kind, Node, Tree};
+use crate::tree::{Attributes, Builder, EntryKind, EntryPath, InodeId, Node, Tree, TreeEntry};
 
 /// The maximum number of symbolic links in the path of a member: that of Linux.
 const LINKS_MAX: usize = 40;
@@ -50,7 +50,7 @@ impl Layer<'_> {
         self.directories_above(&path)?;
         if let MemberKind::Opaque = member.kind {
             let attributes = match self.below(&path).map(|entry| (&entry.kind, &entry.attributes)) {
-                Some((Kind::Directory { .. }, attributes)) => attributes.clone(),
+                Some((EntryKind::Directory { .. }, attributes)) => attributes.clone(),
                 _ => Attributes::implied(),
             };
             self.builder.nodes.insert(path, Node::Directory { opaque: true, attributes });
@@ -74,11 +74,11 @@ impl Layer<'_> {
                 return Ok(());
             }
             MemberKind::HardLink(target) => return self.add_link(path, &target),
-            MemberKind::File(segments) => Kind::File { segments },
-            MemberKind::Symlink(target) => Kind::Symlink { target },
-            MemberKind::CharDevice(device) => Kind::CharDevice(device),
-            MemberKind::BlockDevice(device) => Kind::BlockDevice(device),
-            MemberKind::Fifo => Kind::Fifo,
+            MemberKind::File(segments) => EntryKind::File { segments },
+            MemberKind::Symlink(target) => EntryKind::Symlink { target },
+            MemberKind::CharDevice(device) => EntryKind::CharDevice(device),
+            MemberKind::BlockDevice(device) => EntryKind::BlockDevice(device),
+            MemberKind::Fifo => EntryKind::Fifo,
             MemberKind::Whiteout | MemberKind::Opaque | MemberKind::OpaqueRoot => return Ok(()),
         };
         let id = self.builder.inode(kind, attributes);
@@ -103,7 +103,7 @@ impl Layer<'_> {
     }
 
     fn add_inode(&mut self, path: EntryPath, id: InodeId) {
-        let symlink = matches!(self.builder.kind(id), Kind::Symlink { .. });
+        let symlink = matches!(self.builder.kind(id), EntryKind::Symlink { .. });
         let before = self.builder.nodes.get(&path);
         if symlink || before.is_some() {
             self.last = None;
@@ -123,11 +123,11 @@ impl Layer<'_> {
             }
             here @ (Some(Node::Whiteout) | None) => {
                 let below = self.below(&target).filter(|_| here.is_none());
-                let Some(Entry { kind, attributes, .. }) = below else {
+                let Some(TreeEntry { kind, attributes, .. }) = below else {
                     let why = format!("it is a hard link to '{target}', which is not there");
                     return Err(fault(&path, why));
                 };
-                if let Kind::Directory { .. } = kind {
+                if let EntryKind::Directory { .. } = kind {
                     let why = format!("it is a hard link to '{target}', a directory");
                     return Err(fault(&path, why));
                 }
@@ -166,7 +166,9 @@ impl Layer<'_> {
         }
         for (above, opaque) in missing {
             let attributes = match self.below(&above) {
-                Some(Entry { kind: Kind::Directory { .. }, attributes, .. }) if !opaque => {
+                Some(TreeEntry { kind: EntryKind::Directory { .. }, attributes, .. })
+                    if !opaque =>
+                {
                     attributes.clone()
                 }
                 _ => Attributes::implied(),
@@ -177,7 +179,7 @@ impl Layer<'_> {
     }
 
     /// The entry of lower layers with this path, unless this layer hides it by something above.
-    fn below(&self, path: &EntryPath) -> Option<&Entry> {
+    fn below(&self, path: &EntryPath) -> Option<&TreeEntry> {
         if self.lower.is_empty() || self.hides(path.as_bytes()) {
             return None;
         }
@@ -250,7 +252,7 @@ impl Layer<'_> {
             None => &self.below(path)?.kind,
         };
         match kind {
-            Kind::Symlink { target } => Some(target),
+            EntryKind::Symlink { target } => Some(target),
             _ => None,
         }
     }

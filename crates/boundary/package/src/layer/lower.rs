@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use crate::tree::{Entry, EntryPath, Kind, Tree};
+use crate::tree::{EntryKind, EntryPath, Tree, TreeEntry};
 
 /// The layers below another one, as if they were unpacked one after the other.
 #[derive(Debug, Default)]
@@ -19,14 +19,14 @@ impl Lower {
         let number = self.trees.len();
         for (index, entry) in tree.entries.iter().enumerate() {
             let hides = match &entry.kind {
-                Kind::Directory { opaque } => *opaque || !self.is_directory(&entry.path),
+                EntryKind::Directory { opaque } => *opaque || !self.is_directory(&entry.path),
                 _ => true,
             };
             if hides {
                 self.remove_below(&entry.path);
             }
             match &entry.kind {
-                Kind::Whiteout => self.visible.remove(&entry.path),
+                EntryKind::Whiteout => self.visible.remove(&entry.path),
                 _ => self.visible.insert(entry.path.clone(), (number, index)),
             };
         }
@@ -42,11 +42,11 @@ impl Lower {
     /// The visible entry with a path. For a hard link it is the entry of the file, with the path
     /// of the file.
     #[must_use]
-    pub fn get(&self, path: &EntryPath) -> Option<&Entry> {
+    pub fn get(&self, path: &EntryPath) -> Option<&TreeEntry> {
         let (tree, index) = self.visible.get(path)?;
         let tree = self.trees.get(*tree)?;
         match tree.entries.get(*index)? {
-            Entry { kind: Kind::HardLink { target }, .. } => tree.get(target.as_bytes()),
+            TreeEntry { kind: EntryKind::HardLink { target }, .. } => tree.get(target.as_bytes()),
             entry => Some(entry),
         }
     }
@@ -57,7 +57,7 @@ impl Lower {
     }
 
     fn is_directory(&self, path: &EntryPath) -> bool {
-        self.get(path).is_some_and(|entry| matches!(entry.kind, Kind::Directory { .. }))
+        self.get(path).is_some_and(|entry| matches!(entry.kind, EntryKind::Directory { .. }))
     }
 
     fn remove_below(&mut self, path: &EntryPath) {

@@ -29,13 +29,13 @@ mod sparse;
 use std::io::{self, Read};
 
 use crate::chunk::{ChunkSink, Contents};
-use crate::limits::{Budget, LimitError, Limits};
+use crate::limits::{Budget, LimitError, PackageLimits};
 use crate::tree::path::Printed;
 use crate::tree::{PathError, Tree};
 
 pub use lower::Lower;
-pub(crate) use read::{BUFFER_BYTES, Member, Stream, members};
-pub(crate) use scan::{Found, Link, scan};
+pub(crate) use read::{BUFFER_BYTES, Member, Skip, members};
+pub(crate) use scan::{Link, Visited, scan};
 
 /// A layer cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -89,7 +89,7 @@ pub enum LayerError {
 pub fn read(
     archive: &mut dyn Read,
     sink: &mut dyn ChunkSink,
-    limits: &Limits,
+    limits: &PackageLimits,
     lower: &Lower,
 ) -> Result<Tree, LayerError> {
     let mut contents = Contents::new(sink);

@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Read};
 use super::LayerError;
 use super::header::{BLOCK_BYTES, Header, continued};
 use super::pax::{Records, SPARSE_MAP};
-use super::sparse::{self, Lines, MAP_BYTES_MAX, Map, PARTS_MAX};
+use super::sparse::{self, MAP_BYTES_MAX, Map, MapLines, PARTS_MAX};
 use crate::chunk::{Contents, Segment};
 use crate::limits::Budget;
 use crate::tree::{
@@ -61,7 +61,7 @@ pub(crate) fn members(
     contents: &mut Contents<'_>,
     budget: &mut Budget,
 ) -> Result<Vec<Member>, LayerError> {
-    let mut reader = Reader::new(BufReader::with_capacity(BUFFER_BYTES, archive));
+    let mut reader = TarReader::new(BufReader::with_capacity(BUFFER_BYTES, archive));
     let mut members = Vec::new();
     while let Some(raw) = reader.next()? {
         budget.entry()?;
@@ -82,7 +82,7 @@ pub(super) struct Raw {
 }
 
 /// A stream of which parts can be skipped.
-pub(crate) trait Stream: Read {
+pub(crate) trait Skip: Read {
     /// Skips bytes, and returns how many there were, which is fewer only at the end.
     fn skip(&mut self, bytes: u64) -> io::Result<u64>
     where
@@ -92,16 +92,16 @@ pub(crate) trait Stream: Read {
     }
 }
 
-impl Stream for BufReader<&mut dyn Read> {}
+impl Skip for BufReader<&mut dyn Read> {}
 
-pub(super) struct Reader<S> {
+pub(super) struct TarReader<S> {
     pub(super) archive: S,
     pub(super) offset: u64,
     /// Records that hold for all members after them.
     global: Records,
 }
 
-impl<S: Stream> Reader<S> {
+impl<S: Skip> TarReader<S> {
     pub(super) fn new(archive: S) -> Self {
         Self { archive, offset: 0, global: Records::default() }
     }
@@ -349,7 +349,7 @@ impl<S: Stream> Reader<S> {
 
     /// The map before the contents of a file, and its length.
     fn map_of_lines(&mut self, size: u64) -> Result<(Vec<(u64, u64)>, u64), LayerError> {
-        let (mut lines, mut length) = (Lines::default(), 0);
+        let (mut lines, mut length) = (MapLines::default(), 0);
         while length < size.min(MAP_BYTES_MAX as u64) {
             let block = self.block()?;
             let block = block.ok_or_else(|| self.fault("it ends within a sparse map"))?;

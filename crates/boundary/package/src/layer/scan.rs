@@ -3,11 +3,11 @@
 use std::io::Read;
 
 use super::LayerError;
-use super::read::{Reader, Stream, clean, has_contents};
+use super::read::{Skip, TarReader, clean, has_contents};
 use crate::tree::EntryPath;
 
 /// A member of an archive of images.
-pub(crate) struct Found {
+pub(crate) struct Visited {
     pub(crate) path: EntryPath,
     /// The target if it is a link, relative to the directory of the path or to the root.
     pub(crate) link: Option<Link>,
@@ -27,11 +27,11 @@ pub(crate) enum Link {
 
 /// Visits the files and links of an archive with their contents, of which `visit` reads as much as
 /// it wants.
-pub(crate) fn scan<S: Stream + Send, E: From<LayerError>>(
+pub(crate) fn scan<S: Skip + Send, E: From<LayerError>>(
     archive: S,
-    visit: &mut dyn FnMut(Found, &mut (dyn Read + Send)) -> Result<(), E>,
+    visit: &mut dyn FnMut(Visited, &mut (dyn Read + Send)) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut reader = Reader::new(archive);
+    let mut reader = TarReader::new(archive);
     while let Some(raw) = reader.next()? {
         let kind = raw.header.kind();
         let bytes = if has_contents(kind) { raw.size } else { 0 };
@@ -48,7 +48,7 @@ pub(crate) fn scan<S: Stream + Send, E: From<LayerError>>(
             reader.skip(bytes)?;
             continue;
         };
-        let found = Found { path, link, offset: reader.offset, bytes };
+        let found = Visited { path, link, offset: reader.offset, bytes };
         let mut contents = reader.archive.by_ref().take(bytes);
         visit(found, &mut contents)?;
         let left = contents.limit();

@@ -60,12 +60,12 @@ pub(super) fn of_text(text: &[u8]) -> Result<Vec<(u64, u64)>, &'static str> {
 /// Reads the map of version 1.0 block by block: a count and then as many offsets and lengths, each
 /// number followed by a newline, and zero bytes up to the end of the block.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct MapLines {
     numbers: Vec<u64>,
     digits: Vec<u8>,
 }
 
-impl Lines {
+impl MapLines {
     /// Adds a block, and returns the parts if it was the last one.
     pub(super) fn block(&mut self, block: &[u8]) -> Result<Option<Vec<(u64, u64)>>, &'static str> {
         for byte in block {
@@ -114,13 +114,13 @@ mod tests {
 
     #[test]
     fn lines_may_be_in_several_blocks() {
-        let mut lines = Lines::default();
+        let mut lines = MapLines::default();
         assert_eq!(lines.block(b"2\n1\n"), Ok(None));
         assert_eq!(lines.block(b"2\n3"), Ok(None));
         assert_eq!(lines.block(b"0\n4\n\0\0"), Ok(Some(vec![(1, 2), (30, 4)])));
-        assert_eq!(Lines::default().block(b"0\n\0"), Ok(Some(vec![])));
+        assert_eq!(MapLines::default().block(b"0\n\0"), Ok(Some(vec![])));
         for bad in [&b"x\n"[..], b"\0\0", b"9999999\n", b"111111111111111111111111"] {
-            let read = Lines::default().block(bad);
+            let read = MapLines::default().block(bad);
             assert!(read.is_err() || read == Ok(None), "{}", bad.escape_ascii());
         }
     }

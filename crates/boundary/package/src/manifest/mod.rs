@@ -9,11 +9,12 @@ mod wire;
 
 use std::collections::BTreeMap;
 
-use model::{Bytes, Digest};
+use model::Digest;
 use prost::Message as _;
 
-use crate::chunk::{ChunkRef, digest_of};
+use crate::chunk::digest_of;
 use crate::proto;
+pub use crate::tree::Layer;
 
 /// The maximum length of an encoded manifest in bytes.
 pub const MANIFEST_BYTES_MAX: usize = 16 << 20;
@@ -44,21 +45,6 @@ pub struct Variant {
     pub layers: Vec<Layer>,
     /// How to run it, if it was a container image.
     pub config: Option<ImageConfig>,
-}
-
-/// One layer of a package.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layer {
-    /// The digest of the encoded tree.
-    pub digest: Digest,
-    /// The chunks of the encoded tree.
-    pub chunks: Vec<ChunkRef>,
-    /// The sum of the distinct chunks of the tree and of its files.
-    pub bytes_stored: Bytes,
-    /// The sum of the contents of files, without holes.
-    pub bytes_unpacked: Bytes,
-    /// The number of entries.
-    pub entries: u64,
 }
 
 /// What a container image says about its process. The meaning of the fields is that of the OCI

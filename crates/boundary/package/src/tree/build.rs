@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Attributes, Entry, EntryPath, Kind, Tree};
+use super::{Attributes, EntryKind, EntryPath, Tree, TreeEntry};
 
 /// Entries by path. Names of the same file share an [`Inode`], so that replacing one of them does
 /// not change the others.
@@ -28,7 +28,7 @@ pub(crate) enum Node {
 #[derive(Debug)]
 struct Inode {
     /// Neither a directory nor a hard link nor a whiteout.
-    kind: Kind,
+    kind: EntryKind,
     attributes: Attributes,
 }
 
@@ -38,13 +38,13 @@ pub(crate) struct InodeId(usize);
 
 impl Builder {
     /// Adds an inode without a name.
-    pub(crate) fn inode(&mut self, kind: Kind, attributes: Attributes) -> InodeId {
+    pub(crate) fn inode(&mut self, kind: EntryKind, attributes: Attributes) -> InodeId {
         self.inodes.push(Inode { kind, attributes });
         InodeId(self.inodes.len() - 1)
     }
 
     /// What an inode is.
-    pub(crate) fn kind(&self, id: InodeId) -> &Kind {
+    pub(crate) fn kind(&self, id: InodeId) -> &EntryKind {
         &self.inodes[id.0].kind
     }
 
@@ -54,25 +54,25 @@ impl Builder {
         let mut first: HashMap<InodeId, EntryPath> = HashMap::new();
         let mut entry = |(path, node): (EntryPath, Node)| match node {
             Node::Directory { opaque, attributes } => {
-                Entry { path, kind: Kind::Directory { opaque }, attributes }
+                TreeEntry { path, kind: EntryKind::Directory { opaque }, attributes }
             }
             Node::Whiteout => {
-                Entry { path, kind: Kind::Whiteout, attributes: Attributes::default() }
+                TreeEntry { path, kind: EntryKind::Whiteout, attributes: Attributes::default() }
             }
             Node::Inode(id) => {
                 let inode = &mut self.inodes[id.0];
                 if let Some(target) = first.get(&id) {
-                    let kind = Kind::HardLink { target: target.clone() };
-                    return Entry { path, kind, attributes: Attributes::default() };
+                    let kind = EntryKind::HardLink { target: target.clone() };
+                    return TreeEntry { path, kind, attributes: Attributes::default() };
                 }
                 let kind = match &mut inode.kind {
-                    Kind::File { segments } => {
+                    EntryKind::File { segments } => {
                         first.insert(id, path.clone());
-                        Kind::File { segments: std::mem::take(segments) }
+                        EntryKind::File { segments: std::mem::take(segments) }
                     }
                     other => other.clone(),
                 };
-                Entry { path, kind, attributes: inode.attributes.clone() }
+                TreeEntry { path, kind, attributes: inode.attributes.clone() }
             }
         };
         let entries = self.nodes.into_iter().map(&mut entry).collect();

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::path::PATH_BYTES_MAX;
 use super::{
-    Attributes, Device, ENTRIES_MAX, Entry, EntryPath, Kind, MAJOR_MAX, MINOR_MAX, MODE_MAX,
-    XATTR_BYTES_MAX, XATTR_NAME_BYTES_MAX, is_of_overlay,
+    Attributes, Device, ENTRIES_MAX, EntryKind, EntryPath, MAJOR_MAX, MINOR_MAX, MODE_MAX,
+    TreeEntry, XATTR_BYTES_MAX, XATTR_NAME_BYTES_MAX, is_of_overlay,
 };
 use crate::chunk::{Segment, cut};
 
@@ -21,11 +21,11 @@ pub(super) struct Checker {
     above: Vec<EntryPath>,
     /// For each path that can matter to a hard link: whether it is a file, or the target of a
     /// link to a lower layer. Keyed by a part of its BLAKE3 digest.
-    links: HashMap<[u8; 16], Known>,
+    links: HashMap<[u8; 16], LinkTarget>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
+enum LinkTarget {
     File,
     Other,
     /// No entry may have this path: an earlier hard link names it.
@@ -37,7 +37,7 @@ impl Checker {
     ///
     /// # Errors
     /// The rule that it breaks, as a sentence without the path.
-    pub(super) fn next(&mut self, entry: &Entry) -> Result<(), &'static str> {
+    pub(super) fn next(&mut self, entry: &TreeEntry) -> Result<(), &'static str> {
         self.entries += 1;
         if self.entries > ENTRIES_MAX {
             return Err("the tree has more than 2,000,000 entries");
@@ -51,7 +51,7 @@ impl Checker {
         attributes(entry)?;
         self.link(entry)?;
         self.last = Some(entry.path.clone());
-        if matches!(entry.kind, Kind::Directory { .. }) {
+        if matches!(entry.kind, EntryKind::Directory { .. }) {
             self.above.push(entry.path.clone());
         }
         Ok(())
@@ -77,18 +77,18 @@ impl Checker {
         }
     }
 
-    fn link(&mut self, entry: &Entry) -> Result<(), &'static str> {
+    fn link(&mut self, entry: &TreeEntry) -> Result<(), &'static str> {
         let known = match &entry.kind {
-            Kind::File { .. } => Known::File,
-            _ => Known::Other,
+            EntryKind::File { .. } => LinkTarget::File,
+            _ => LinkTarget::Other,
         };
-        if self.links.insert(key(entry.path.as_bytes()), known) == Some(Known::Lower) {
+        if self.links.insert(key(entry.path.as_bytes()), known) == Some(LinkTarget::Lower) {
             return Err("an earlier hard link names it: its target has to precede it");
         }
-        let Kind::HardLink { target } = &entry.kind else { return Ok(()) };
-        match self.links.entry(key(target.as_bytes())).or_insert(Known::Lower) {
-            Known::Other => Err("the target of the hard link is not a file"),
-            Known::File | Known::Lower => Ok(()),
+        let EntryKind::HardLink { target } = &entry.kind else { return Ok(()) };
+        match self.links.entry(key(target.as_bytes())).or_insert(LinkTarget::Lower) {
+            LinkTarget::Other => Err("the target of the hard link is not a file"),
+            LinkTarget::File | LinkTarget::Lower => Ok(()),
         }
     }
 }
@@ -99,20 +99,23 @@ fn key(path: &[u8]) -> [u8; 16] {
     key
 }
 
-fn kind(kind: &Kind) -> Result<(), &'static str> {
+fn kind(kind: &EntryKind) -> Result<(), &'static str> {
     match kind {
-        Kind::File { segments } => contents(segments),
-        Kind::Symlink { target } => symlink(target),
-        Kind::CharDevice(Device { major: 0, minor: 0 }) => {
+        EntryKind::File { segments } => contents(segments),
+        EntryKind::Symlink { target } => symlink(target),
+        EntryKind::CharDevice(Device { major: 0, minor: 0 }) => {
             Err("the character device 0/0 stands for a whiteout")
         }
-        Kind::CharDevice(device) | Kind::BlockDevice(device) => {
+        EntryKind::CharDevice(device) | EntryKind::BlockDevice(device) => {
             match device.major > MAJOR_MAX || device.minor > MINOR_MAX {
                 true => Err("the number of the device is out of range"),
                 false => Ok(()),
             }
         }
-        Kind::Directory { .. } | Kind::HardLink { .. } | Kind::Fifo | Kind::Whiteout => Ok(()),
+        EntryKind::Directory { .. }
+        | EntryKind::HardLink { .. }
+        | EntryKind::Fifo
+        | EntryKind::Whiteout => Ok(()),
     }
 }
 
@@ -147,7 +150,7 @@ fn symlink(target: &[u8]) -> Result<(), &'static str> {
     }
 }
 
-fn attributes(entry: &Entry) -> Result<(), &'static str> {
+fn attributes(entry: &TreeEntry) -> Result<(), &'static str> {
     let attributes = &entry.attributes;
     if attributes.mode > MODE_MAX {
         return Err("its mode has more than permission bits");
@@ -160,10 +163,12 @@ fn attributes(entry: &Entry) -> Result<(), &'static str> {
         return Err("its owner is no valid id");
     }
     match &entry.kind {
-        Kind::HardLink { .. } | Kind::Whiteout if *attributes != Attributes::default() => {
+        EntryKind::HardLink { .. } | EntryKind::Whiteout
+            if *attributes != Attributes::default() =>
+        {
             return Err("a hard link or a whiteout has attributes of its own");
         }
-        Kind::Symlink { .. } if attributes.mode != 0o777 => {
+        EntryKind::Symlink { .. } if attributes.mode != 0o777 => {
             return Err("the mode of a symbolic link is not 0777");
         }
         _ => {}

@@ -7,9 +7,8 @@ use prost::encoding::decode_varint;
 use super::check::Checker;
 use super::path::PathError;
 use super::wire::{WireError, from_wire, to_wire};
-use super::{ENTRY_BYTES_MAX, Entry, EntryPath, Tree};
+use super::{ENTRY_BYTES_MAX, EntryPath, Layer, Tree, TreeEntry};
 use crate::chunk::{ChunkSource, fetch};
-use crate::manifest::Layer;
 use crate::proto;
 
 /// The maximum length of the varint before an entry.
@@ -58,7 +57,7 @@ pub enum DecodeError {
     },
     /// An entry breaks a rule of trees.
     #[error("entry {index} of the tree, '{path}': {why}")]
-    Entry {
+    TreeEntry {
         /// The number of the entry.
         index: u64,
         /// Its path.
@@ -95,7 +94,7 @@ impl Decoder {
     /// # Errors
     /// What is wrong with it. The decoder must not be used afterwards.
     #[expect(clippy::should_implement_trait, reason = "more bytes may follow a None")]
-    pub fn next(&mut self) -> Result<Option<Entry>, DecodeError> {
+    pub fn next(&mut self) -> Result<Option<TreeEntry>, DecodeError> {
         let index = self.index;
         let waiting = &self.bytes[self.begin..];
         let mut rest = waiting;
@@ -117,7 +116,7 @@ impl Decoder {
             WireError::Path(source) => DecodeError::Path { index, source },
             WireError::Why(why) => DecodeError::Value { index, why },
         })?;
-        let fault = |why| DecodeError::Entry { index, path: entry.path.clone(), why };
+        let fault = |why| DecodeError::TreeEntry { index, path: entry.path.clone(), why };
         self.again.clear();
         let same = to_wire(&entry).encode_length_delimited(&mut self.again).is_ok()
             && self.again == encoded;
@@ -217,7 +216,7 @@ impl<'a> TreeReader<'a> {
     ///
     /// # Errors
     /// A missing or damaged chunk, or an invalid tree. The reader must not be used afterwards.
-    pub fn next<S>(&mut self, source: &mut S) -> Result<Option<Entry>, ReadError>
+    pub fn next<S>(&mut self, source: &mut S) -> Result<Option<TreeEntry>, ReadError>
     where
         S: ChunkSource + ?Sized,
     {

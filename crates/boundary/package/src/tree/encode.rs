@@ -8,16 +8,15 @@ use prost::Message as _;
 
 use super::check::Checker;
 use super::wire::to_wire;
-use super::{ENTRY_BYTES_MAX, EntryPath, Tree};
+use super::{ENTRY_BYTES_MAX, EntryPath, Layer, Tree};
 use crate::chunk::{ChunkRef, ChunkSink, Contents, Segment};
-use crate::manifest::Layer;
 
 /// A tree cannot be encoded.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
     /// An entry breaks a rule of trees.
     #[error("the entry '{path}' cannot be in a package: {why}")]
-    Entry {
+    TreeEntry {
         /// The path of the entry.
         path: EntryPath,
         /// The rule.
@@ -40,7 +39,7 @@ pub fn encode(tree: &Tree, sink: &mut dyn ChunkSink) -> Result<Layer, EncodeErro
     let mut stored: HashSet<ChunkRef> = HashSet::new();
     let (mut encoded, mut unpacked) = (Vec::new(), 0_u64);
     for entry in &tree.entries {
-        let fault = |why| EncodeError::Entry { path: entry.path.clone(), why };
+        let fault = |why| EncodeError::TreeEntry { path: entry.path.clone(), why };
         checker.next(entry).map_err(fault)?;
         let message = to_wire(entry);
         if message.encoded_len() > ENTRY_BYTES_MAX {

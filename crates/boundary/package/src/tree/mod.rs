@@ -1,7 +1,7 @@
 //! Trees: the entries of one layer of a package.
 //!
-//! A tree is a list of [`Entry`] values in the order of the bytes of their paths. Encoded
-//! ([`encode`]) it is a sequence of length-delimited messages `bourg.package.v1.Entry`, so that no
+//! A tree is a list of [`TreeEntry`] values in the order of the bytes of their paths. Encoded
+//! ([`encode`]) it is a sequence of length-delimited messages `bourg.package.v1.TreeEntry`, so that no
 //! message is as large as the tree. The encoding is canonical: equal trees have equal bytes, and
 //! [`Decoder`] rejects every other encoding of them.
 //!
@@ -25,7 +25,9 @@ pub use encode::{EncodeError, encode};
 pub use path::{EntryPath, PathError};
 pub(crate) use wire::{segment_from_wire, segment_to_wire};
 
-use crate::chunk::Segment;
+use model::{Bytes, Digest};
+
+use crate::chunk::{ChunkRef, Segment};
 
 /// The maximum number of entries of a tree.
 pub const ENTRIES_MAX: u64 = 2_000_000;
@@ -53,16 +55,31 @@ pub const MINOR_MAX: u32 = (1 << 20) - 1;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
     /// The entries.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<TreeEntry>,
+}
+
+/// An encoded tree: one layer of a package, as a manifest names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// The digest of the encoded tree.
+    pub digest: Digest,
+    /// The chunks of the encoded tree.
+    pub chunks: Vec<ChunkRef>,
+    /// The sum of the distinct chunks of the tree and of its files.
+    pub bytes_stored: Bytes,
+    /// The sum of the contents of files, without holes.
+    pub bytes_unpacked: Bytes,
+    /// The number of entries.
+    pub entries: u64,
 }
 
 /// A file, a directory, or something else with a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct TreeEntry {
     /// The path below the root of the package.
     pub path: EntryPath,
     /// What it is.
-    pub kind: Kind,
+    pub kind: EntryKind,
     /// Owner, mode, time and extended attributes. Those of a hard link and of a whiteout are the
     /// default.
     pub attributes: Attributes,
@@ -70,7 +87,7 @@ pub struct Entry {
 
 /// What an entry is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryKind {
     /// A directory.
     Directory {
         /// Whether it hides what lower layers have in it.
@@ -159,7 +176,7 @@ impl Attributes {
     }
 }
 
-impl Entry {
+impl TreeEntry {
     /// The length of the contents in bytes, with holes, if it is a file.
     #[must_use]
     pub fn bytes_apparent(&self) -> u64 {
@@ -177,7 +194,7 @@ impl Entry {
     #[must_use]
     pub fn segments(&self) -> &[Segment] {
         match &self.kind {
-            Kind::File { segments } => segments,
+            EntryKind::File { segments } => segments,
             _ => &[],
         }
     }
@@ -186,7 +203,7 @@ impl Entry {
 impl Tree {
     /// The entry with this path.
     #[must_use]
-    pub fn get(&self, path: &[u8]) -> Option<&Entry> {
+    pub fn get(&self, path: &[u8]) -> Option<&TreeEntry> {
         let found = self.entries.binary_search_by(|entry| entry.path.as_bytes().cmp(path));
         found.ok().map(|index| &self.entries[index])
     }

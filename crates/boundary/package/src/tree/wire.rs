@@ -3,7 +3,7 @@
 use model::Digest;
 
 use super::path::PathError;
-use super::{Attributes, Device, Entry, EntryPath, Kind, Modified, Xattr};
+use super::{Attributes, Device, EntryKind, EntryPath, Modified, TreeEntry, Xattr};
 use crate::chunk::{ChunkRef, Segment};
 use crate::proto;
 
@@ -20,20 +20,20 @@ impl From<PathError> for WireError {
     }
 }
 
-pub(super) fn to_wire(entry: &Entry) -> proto::Entry {
+pub(super) fn to_wire(entry: &TreeEntry) -> proto::Entry {
     use proto::entry::Kind as Wire;
     let device = |device: &Device| proto::Device { major: device.major, minor: device.minor };
     let kind = match &entry.kind {
-        Kind::Directory { opaque } => Wire::Directory(proto::Directory { opaque: *opaque }),
-        Kind::File { segments } => {
+        EntryKind::Directory { opaque } => Wire::Directory(proto::Directory { opaque: *opaque }),
+        EntryKind::File { segments } => {
             Wire::File(proto::File { segments: segments.iter().map(segment_to_wire).collect() })
         }
-        Kind::Symlink { target } => Wire::Symlink(target.clone()),
-        Kind::HardLink { target } => Wire::HardLink(target.as_bytes().to_vec()),
-        Kind::CharDevice(number) => Wire::CharDevice(device(number)),
-        Kind::BlockDevice(number) => Wire::BlockDevice(device(number)),
-        Kind::Fifo => Wire::Fifo(proto::Empty {}),
-        Kind::Whiteout => Wire::Whiteout(proto::Empty {}),
+        EntryKind::Symlink { target } => Wire::Symlink(target.clone()),
+        EntryKind::HardLink { target } => Wire::HardLink(target.as_bytes().to_vec()),
+        EntryKind::CharDevice(number) => Wire::CharDevice(device(number)),
+        EntryKind::BlockDevice(number) => Wire::BlockDevice(device(number)),
+        EntryKind::Fifo => Wire::Fifo(proto::Empty {}),
+        EntryKind::Whiteout => Wire::Whiteout(proto::Empty {}),
     };
     let Attributes { mode, uid, gid, modified, xattrs } = &entry.attributes;
     let xattr =
@@ -50,24 +50,24 @@ pub(super) fn to_wire(entry: &Entry) -> proto::Entry {
     }
 }
 
-pub(super) fn from_wire(entry: proto::Entry) -> Result<Entry, WireError> {
+pub(super) fn from_wire(entry: proto::Entry) -> Result<TreeEntry, WireError> {
     use proto::entry::Kind as Wire;
     let device = |device: proto::Device| Device { major: device.major, minor: device.minor };
     let kind = match entry.kind.ok_or(WireError::Why("it is of no known kind"))? {
-        Wire::Directory(proto::Directory { opaque }) => Kind::Directory { opaque },
-        Wire::File(proto::File { segments }) => Kind::File {
+        Wire::Directory(proto::Directory { opaque }) => EntryKind::Directory { opaque },
+        Wire::File(proto::File { segments }) => EntryKind::File {
             segments: segments
                 .iter()
                 .map(segment_from_wire)
                 .collect::<Option<_>>()
                 .ok_or(WireError::Why("a segment has a digest or a length out of range"))?,
         },
-        Wire::Symlink(target) => Kind::Symlink { target },
-        Wire::HardLink(target) => Kind::HardLink { target: EntryPath::new(&target)? },
-        Wire::CharDevice(number) => Kind::CharDevice(device(number)),
-        Wire::BlockDevice(number) => Kind::BlockDevice(device(number)),
-        Wire::Fifo(proto::Empty {}) => Kind::Fifo,
-        Wire::Whiteout(proto::Empty {}) => Kind::Whiteout,
+        Wire::Symlink(target) => EntryKind::Symlink { target },
+        Wire::HardLink(target) => EntryKind::HardLink { target: EntryPath::new(&target)? },
+        Wire::CharDevice(number) => EntryKind::CharDevice(device(number)),
+        Wire::BlockDevice(number) => EntryKind::BlockDevice(device(number)),
+        Wire::Fifo(proto::Empty {}) => EntryKind::Fifo,
+        Wire::Whiteout(proto::Empty {}) => EntryKind::Whiteout,
     };
     let xattr = |proto::Xattr { name, value }| Xattr { name, value };
     let attributes = Attributes {
@@ -77,7 +77,7 @@ pub(super) fn from_wire(entry: proto::Entry) -> Result<Entry, WireError> {
         modified: Modified { seconds: entry.modified_seconds, nanos: entry.modified_nanos },
         xattrs: entry.xattrs.into_iter().map(xattr).collect(),
     };
-    Ok(Entry { path: EntryPath::new(&entry.path)?, kind, attributes })
+    Ok(TreeEntry { path: EntryPath::new(&entry.path)?, kind, attributes })
 }
 
 pub(crate) fn segment_to_wire(segment: &Segment) -> proto::Segment {

@@ -8,7 +8,7 @@ use rustix::fs::{
     flistxattr, fremovexattr, fsetxattr, futimens, lsetxattr, utimensat,
 };
 
-use crate::sys::{Action as _, Failed, name};
+use crate::sys::{Attempt as _, Failed, name};
 use crate::tree::{Attributes, EntryPath, Modified};
 
 /// The maximum length of the list of names of extended attributes: that of Linux.

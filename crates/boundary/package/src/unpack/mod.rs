@@ -1,7 +1,7 @@
 //! Unpacks layers into a directory.
 //!
-//! Two modes: [`Mode::Overlay`] makes a layer of an overlay mount, in an empty directory.
-//! [`Mode::Plain`] applies a layer to what is there, so several layers one after the other make a
+//! Two modes: [`UnpackMode::Overlay`] makes a layer of an overlay mount, in an empty directory.
+//! [`UnpackMode::Plain`] applies a layer to what is there, so several layers one after the other make a
 //! whole root.
 //!
 //! Nothing is written outside of the directory, whatever entries of this or an earlier layer are:
@@ -26,12 +26,14 @@ use rustix::fs::{
 
 use crate::chunk::{ChunkSource, Segment, fetch};
 use crate::manifest::Layer;
-use crate::sys::{Action as _, Failed, Parent, name, open_directory, stat, type_of};
-use crate::tree::{Attributes, Device, Entry, EntryPath, Kind, ReadError, Tree, TreeReader};
+use crate::sys::{Attempt as _, Failed, Parent, name, open_directory, stat, type_of};
+use crate::tree::{
+    Attributes, Device, EntryKind, EntryPath, ReadError, Tree, TreeEntry, TreeReader,
+};
 
 /// How a layer is unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum UnpackMode {
     /// As a layer of an overlay mount, into an empty directory. A whiteout becomes a character
     /// device 0/0.
     Overlay(Opaque),
@@ -60,7 +62,7 @@ impl Opaque {
 
 /// What was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct Unpacked {
     /// The contents of files, without holes.
     pub bytes: Bytes,
     /// The number of entries.
@@ -121,8 +123,8 @@ pub fn layer<S: ChunkSource + ?Sized>(
     layer: &Layer,
     source: &mut S,
     directory: BorrowedFd<'_>,
-    mode: Mode,
-) -> Result<Usage, UnpackError> {
+    mode: UnpackMode,
+) -> Result<Unpacked, UnpackError> {
     let mut unpacker = Unpacker::new(directory, mode);
     let mut reader = TreeReader::new(layer);
     while let Some(entry) = reader.next(source)? {
@@ -139,8 +141,8 @@ pub fn tree<S: ChunkSource + ?Sized>(
     tree: &Tree,
     source: &mut S,
     directory: BorrowedFd<'_>,
-    mode: Mode,
-) -> Result<Usage, UnpackError> {
+    mode: UnpackMode,
+) -> Result<Unpacked, UnpackError> {
     let mut unpacker = Unpacker::new(directory, mode);
     for entry in &tree.entries {
         unpacker.entry(entry, source)?;
@@ -151,13 +153,13 @@ pub fn tree<S: ChunkSource + ?Sized>(
 /// Unpacks entries one by one, in the order of a tree.
 struct Unpacker<'a> {
     root: BorrowedFd<'a>,
-    mode: Mode,
+    mode: UnpackMode,
     parent: Option<Parent>,
     /// Directories whose attributes are set at the end: what is written in them changes their
     /// time, and their mode may forbid writing.
     directories: Vec<Unfinished>,
     chunk: Vec<u8>,
-    usage: Usage,
+    usage: Unpacked,
 }
 
 struct Unfinished {
@@ -169,18 +171,18 @@ struct Unfinished {
 }
 
 impl<'a> Unpacker<'a> {
-    fn new(root: BorrowedFd<'a>, mode: Mode) -> Self {
+    fn new(root: BorrowedFd<'a>, mode: UnpackMode) -> Self {
         Self {
             root,
             mode,
             parent: None,
             directories: Vec::new(),
             chunk: Vec::new(),
-            usage: Usage::default(),
+            usage: Unpacked::default(),
         }
     }
 
-    fn entry<S>(&mut self, entry: &Entry, source: &mut S) -> Result<(), UnpackError>
+    fn entry<S>(&mut self, entry: &TreeEntry, source: &mut S) -> Result<(), UnpackError>
     where
         S: ChunkSource + ?Sized,
     {
@@ -188,8 +190,8 @@ impl<'a> Unpacker<'a> {
         let failed = |failed: Failed| at(path, failed);
         self.usage.entries += 1;
         match &entry.kind {
-            Kind::Directory { opaque } => self.directory(entry, *opaque)?,
-            Kind::File { segments } => {
+            EntryKind::Directory { opaque } => self.directory(entry, *opaque)?,
+            EntryKind::File { segments } => {
                 let file = self.create(path, |parent, name| {
                     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
                     let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -199,27 +201,29 @@ impl<'a> Unpacker<'a> {
                 self.contents(path, &file, segments, source)?;
                 attributes::of_open(&file, &entry.attributes).map_err(failed)?;
             }
-            Kind::HardLink { target } => self.link(path, target)?,
-            Kind::Symlink { target } => {
+            EntryKind::HardLink { target } => self.link(path, target)?,
+            EntryKind::Symlink { target } => {
                 self.create(path, |parent, at| symlinkat(name(target), parent, at))?;
                 let parent = Parent::of(&mut self.parent, self.root, path).map_err(failed)?;
                 attributes::of_named(parent, path, None, &entry.attributes).map_err(failed)?;
             }
-            Kind::CharDevice(device) => self.node(entry, FileType::CharacterDevice, *device)?,
-            Kind::BlockDevice(device) => self.node(entry, FileType::BlockDevice, *device)?,
-            Kind::Fifo => self.node(entry, FileType::Fifo, Device { major: 0, minor: 0 })?,
-            Kind::Whiteout => self.whiteout(path)?,
+            EntryKind::CharDevice(device) => {
+                self.node(entry, FileType::CharacterDevice, *device)?;
+            }
+            EntryKind::BlockDevice(device) => self.node(entry, FileType::BlockDevice, *device)?,
+            EntryKind::Fifo => self.node(entry, FileType::Fifo, Device { major: 0, minor: 0 })?,
+            EntryKind::Whiteout => self.whiteout(path)?,
         }
         Ok(())
     }
 
     /// Sets the attributes of the directories, the lowest first.
-    fn finish(self) -> Result<Usage, UnpackError> {
+    fn finish(self) -> Result<Unpacked, UnpackError> {
         for directory in self.directories.iter().rev() {
             let path = &directory.path;
             let opaque = match self.mode {
-                Mode::Overlay(opaque) if directory.opaque => Some(opaque.xattr()),
-                Mode::Overlay(_) | Mode::Plain => None,
+                UnpackMode::Overlay(opaque) if directory.opaque => Some(opaque.xattr()),
+                UnpackMode::Overlay(_) | UnpackMode::Plain => None,
             };
             let opened = open_directory(self.root, path.as_bytes(), OFlags::RDONLY)
                 .action("open the directory");
@@ -236,10 +240,10 @@ impl<'a> Unpacker<'a> {
         Ok(self.usage)
     }
 
-    fn directory(&mut self, entry: &Entry, opaque: bool) -> Result<(), UnpackError> {
+    fn directory(&mut self, entry: &TreeEntry, opaque: bool) -> Result<(), UnpackError> {
         let path = &entry.path;
         let failed = |failed: Failed| at(path, failed);
-        let kept = self.mode == Mode::Plain && {
+        let kept = self.mode == UnpackMode::Plain && {
             let parent = Parent::of(&mut self.parent, self.root, path).map_err(failed)?;
             stat(parent, path.name()).is_ok_and(|stat| type_of(&stat) == FileType::Directory)
         };
@@ -260,7 +264,12 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    fn node(&mut self, entry: &Entry, kind: FileType, device: Device) -> Result<(), UnpackError> {
+    fn node(
+        &mut self,
+        entry: &TreeEntry,
+        kind: FileType,
+        device: Device,
+    ) -> Result<(), UnpackError> {
         let path = &entry.path;
         let number = makedev(device.major, device.minor);
         self.create(path, |parent, name| {
@@ -273,7 +282,7 @@ impl<'a> Unpacker<'a> {
     }
 
     fn whiteout(&mut self, path: &EntryPath) -> Result<(), UnpackError> {
-        if let Mode::Overlay(_) = self.mode {
+        if let UnpackMode::Overlay(_) = self.mode {
             return self.create(path, |parent, name| {
                 let mode = Permissions::from_raw_mode(0o600);
                 mknodat(parent, name, FileType::CharacterDevice, mode, makedev(0, 0))
@@ -307,10 +316,10 @@ impl<'a> Unpacker<'a> {
         let failed = |failed: Failed| at(path, failed);
         let parent = Parent::of(&mut self.parent, self.root, path).map_err(failed)?;
         match (make(parent, name(path.name())), self.mode) {
-            (Err(rustix::io::Errno::EXIST), Mode::Overlay(_)) => {
+            (Err(rustix::io::Errno::EXIST), UnpackMode::Overlay(_)) => {
                 Err(UnpackError::Exists { path: path.clone() })
             }
-            (Err(rustix::io::Errno::EXIST), Mode::Plain) => {
+            (Err(rustix::io::Errno::EXIST), UnpackMode::Plain) => {
                 remove::all(self.root, path).map_err(failed)?;
                 make(parent, name(path.name())).action("create").map_err(failed)
             }
@@ -348,7 +357,8 @@ impl<'a> Unpacker<'a> {
     }
 }
 
-fn at(path: &EntryPath, (action, source): Failed) -> UnpackError {
+fn at(path: &EntryPath, failed: Failed) -> UnpackError {
+    let (action, source) = failed;
     UnpackError::Io { action, path: path.clone(), source }
 }
 

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, unlinkat};
 
-use crate::sys::{Action as _, Failed, Parent, name, open_directory, stat, type_of};
+use crate::sys::{Attempt as _, Failed, Parent, name, open_directory, stat, type_of};
 use crate::tree::EntryPath;
 
 /// Removes a path and everything below it. It may be missing.

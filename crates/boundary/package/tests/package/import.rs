@@ -5,11 +5,11 @@ use std::os::fd::AsFd as _;
 use std::path::Path;
 
 use model::Bytes;
-use package::Limits;
+use package::PackageLimits;
 use package::archive::{Options, import};
 use package::chunk::MemoryChunks;
 use package::manifest::{ImageConfig, Packed};
-use package::unpack::{self, Mode};
+use package::unpack::{self, UnpackMode};
 use package::verify::{Verified, verify};
 use serde_json::{Value, json};
 
@@ -83,7 +83,7 @@ fn an_image_in_any_form_is_the_same_package() {
     let root = tempfile::tempdir().unwrap();
     let opened = unpack::open(root.path()).unwrap();
     for layer in &variant.layers {
-        unpack::layer(layer, &mut chunks, opened.as_fd(), Mode::Plain).unwrap();
+        unpack::layer(layer, &mut chunks, opened.as_fd(), UnpackMode::Plain).unwrap();
     }
     let found = list(root.path(), Compare { attributes: false });
     let names: Vec<&str> = found.keys().map(|path| path.to_str().unwrap()).collect();
@@ -188,7 +188,7 @@ fn one_of_several_images_is_named() {
         let root = tempfile::tempdir().unwrap();
         let opened = unpack::open(root.path()).unwrap();
         let layer = &packed.manifest.variants[0].layers[0];
-        unpack::layer(layer, &mut chunks, opened.as_fd(), Mode::Plain).unwrap();
+        unpack::layer(layer, &mut chunks, opened.as_fd(), UnpackMode::Plain).unwrap();
         assert!(root.path().join("b").exists() && !root.path().join("a").exists());
     }
 }
@@ -276,7 +276,7 @@ fn what_is_wrong_with_an_image_is_named() {
         (layout(cut), "cannot read the layer at byte"),
         (layout(bomb), "more than 1 MiB come out of the decompression"),
     ];
-    let limits = Limits { decompressed_max: Bytes(1 << 20), ..Limits::default() };
+    let limits = PackageLimits { decompressed_max: Bytes(1 << 20), ..PackageLimits::default() };
     for (files, why) in table {
         let directory = tempfile::tempdir().unwrap();
         let options = Options { limits, ..Options::default() };
@@ -293,7 +293,7 @@ fn an_archive_that_is_a_bomb_is_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let mut files = Files::default();
     files.add("zeros", &vec![0; 3 << 20]);
-    let limits = Limits { decompressed_max: Bytes(1 << 20), ..Limits::default() };
+    let limits = PackageLimits { decompressed_max: Bytes(1 << 20), ..PackageLimits::default() };
     let archive = files.archive_at(directory.path(), gzip);
     let error = imported(&archive, &Options { limits, ..Options::default() }).unwrap_err();
     assert!(error.contains("more than 1 MiB come out of the decompression"), "{error}");

@@ -9,9 +9,9 @@ use std::process::Command;
 use model::Bytes;
 use package::chunk::{MemoryChunks, Segment};
 use package::layer::{Lower, read};
-use package::tree::{self, Kind, Tree};
-use package::unpack::{self, Mode};
-use package::{Limits, tree::Entry};
+use package::tree::{self, EntryKind, Tree};
+use package::unpack::{self, UnpackMode};
+use package::{PackageLimits, tree::TreeEntry};
 use tar::{EntryType, Header};
 
 use crate::listing::{Compare, list};
@@ -58,21 +58,23 @@ pub(crate) fn archive(lines: &str) -> Vec<u8> {
 /// The lines of a tree in the same form: `o` is an opaque directory and `w` a whiteout. Modes that
 /// are not the usual ones follow the letter.
 fn lines(tree: &Tree, chunks: &mut MemoryChunks) -> Vec<String> {
-    let mut line = |Entry { path, kind, attributes }: &Entry| {
+    let mut line = |TreeEntry { path, kind, attributes }: &TreeEntry| {
         let mode = match attributes.mode {
-            0o755 if matches!(kind, Kind::Directory { .. }) => String::new(),
+            0o755 if matches!(kind, EntryKind::Directory { .. }) => String::new(),
             0 | 0o644 | 0o777 => String::new(),
             mode => format!("{mode:o}"),
         };
         match kind {
-            Kind::Directory { opaque: true } => format!("o{mode} {path}"),
-            Kind::Directory { opaque: false } => format!("d{mode} {path}"),
-            Kind::Symlink { target } => format!("l {path} {}", String::from_utf8_lossy(target)),
-            Kind::HardLink { target } => format!("h {path} {target}"),
-            Kind::Whiteout => format!("w {path}"),
-            Kind::Fifo => format!("p{mode} {path}"),
-            Kind::CharDevice(_) | Kind::BlockDevice(_) => format!("c{mode} {path}"),
-            Kind::File { segments } => {
+            EntryKind::Directory { opaque: true } => format!("o{mode} {path}"),
+            EntryKind::Directory { opaque: false } => format!("d{mode} {path}"),
+            EntryKind::Symlink { target } => {
+                format!("l {path} {}", String::from_utf8_lossy(target))
+            }
+            EntryKind::HardLink { target } => format!("h {path} {target}"),
+            EntryKind::Whiteout => format!("w {path}"),
+            EntryKind::Fifo => format!("p{mode} {path}"),
+            EntryKind::CharDevice(_) | EntryKind::BlockDevice(_) => format!("c{mode} {path}"),
+            EntryKind::File { segments } => {
                 let mut all = String::new();
                 for segment in segments {
                     let Segment::Chunk(chunk) = segment else { continue };
@@ -92,7 +94,7 @@ fn layers(archives: &[&str]) -> Result<Vec<String>, String> {
     for lines in archives {
         lower.push(std::mem::take(&mut tree));
         let archive = archive(lines);
-        tree = read(&mut &archive[..], &mut chunks, &Limits::default(), &lower)
+        tree = read(&mut &archive[..], &mut chunks, &PackageLimits::default(), &lower)
             .map_err(|error| error.to_string())?;
         // Each tree keeps the rules of trees.
         tree::encode(&tree, &mut chunks).map_err(|error| error.to_string())?;
@@ -180,14 +182,14 @@ fn archives_that_are_damaged_or_too_large_are_an_error() {
     let whole = archive("d a\nf a/b contents\nf c x");
     let mut changed = whole.clone();
     changed[512 + 3] ^= 1;
-    let limits = Limits::default();
-    let table: &[(&[u8], Limits, &str)] = &[
+    let limits = PackageLimits::default();
+    let table: &[(&[u8], PackageLimits, &str)] = &[
         (&whole[..100], limits, "at byte 0: it ends within a header: it is truncated"),
         (&whole[..1_030], limits, "cannot read or keep the contents of 'a/b'"),
         (&whole[..1_040], limits, "cannot read the layer at byte 1032 of its archive"),
         (&changed, limits, "at byte 1024: the checksum of a header is wrong"),
-        (&whole, Limits { entries_max: 2, ..limits }, "more than 2 files and directories"),
-        (&whole, Limits { apparent_max: Bytes(8), ..limits }, "'c' with 1 B"),
+        (&whole, PackageLimits { entries_max: 2, ..limits }, "more than 2 files and directories"),
+        (&whole, PackageLimits { apparent_max: Bytes(8), ..limits }, "'c' with 1 B"),
     ];
     for (bytes, limits, why) in table {
         let mut chunks = MemoryChunks::default();
@@ -206,11 +208,11 @@ fn through_gnu_tar(directory: &std::path::Path, options: &[&str]) -> (tempfile::
         .output()
         .expect("tar, which every Debian system has");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let (mut chunks, limits) = (MemoryChunks::default(), Limits::default());
+    let (mut chunks, limits) = (MemoryChunks::default(), PackageLimits::default());
     let tree = read(&mut &output.stdout[..], &mut chunks, &limits, &Lower::default()).unwrap();
     let copy = tempfile::tempdir().unwrap();
     let opened = unpack::open(copy.path()).unwrap();
-    unpack::tree(&tree, &mut chunks, opened.as_fd(), Mode::Plain).unwrap();
+    unpack::tree(&tree, &mut chunks, opened.as_fd(), UnpackMode::Plain).unwrap();
     (copy, output.stdout.len())
 }
 
@@ -286,7 +288,7 @@ fn a_file_of_ten_terabytes_is_rejected() {
         .arg("huge")
         .output()
         .unwrap();
-    let (mut chunks, limits) = (MemoryChunks::default(), Limits::default());
+    let (mut chunks, limits) = (MemoryChunks::default(), PackageLimits::default());
     let error = read(&mut &output.stdout[..], &mut chunks, &limits, &Lower::default()).unwrap_err();
     assert!(error.to_string().contains("'huge' with 10 TiB"), "{error}");
 }

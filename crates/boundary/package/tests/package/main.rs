@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests, in functions that are shared by them")]
 
+mod damage;
 mod image;
 mod import;
 mod layer;

@@ -12,8 +12,9 @@ use model::{Bytes, Digest};
 use package::chunk::{ChunkSink, DirectoryChunks, MemoryChunks};
 use package::directory::{PackError, pack};
 use package::manifest::Packed;
-use package::unpack::{self, Mode, Opaque};
-use package::{LimitError, Limits};
+use package::tree::{Attributes, EntryKind, EntryPath, Tree, TreeEntry};
+use package::unpack::{self, Opaque, UnpackMode};
+use package::{LimitError, PackageLimits};
 use proptest::prelude::*;
 use rustix::fs::{CWD, FileType, Mode as Permissions, makedev, mknodat};
 use tempfile::TempDir;
@@ -22,7 +23,7 @@ use crate::listing::{Compare, list};
 
 const CONTENTS: Compare = Compare { attributes: false };
 
-fn unpacked(packed: &Packed, chunks: &mut MemoryChunks, mode: Mode) -> TempDir {
+fn unpacked(packed: &Packed, chunks: &mut MemoryChunks, mode: UnpackMode) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let opened = unpack::open(directory.path()).unwrap();
     let layer = &packed.manifest.variants[0].layers[0];
@@ -79,12 +80,12 @@ fn directory_of_everything() -> TempDir {
 fn a_directory_of_everything_comes_back() {
     let directory = directory_of_everything();
     let mut chunks = MemoryChunks::default();
-    let packed = pack(directory.path(), &mut chunks, &Limits::default()).unwrap();
+    let packed = pack(directory.path(), &mut chunks, &PackageLimits::default()).unwrap();
     assert_eq!(package::manifest::decode(&packed.bytes).unwrap(), packed.manifest);
     let layer = &packed.manifest.variants[0].layers[0];
     assert_eq!(layer.entries, list(directory.path(), CONTENTS).len() as u64);
     assert_eq!(layer.bytes_stored, Bytes(chunks.bytes()));
-    for mode in [Mode::Plain, Mode::Overlay(Opaque::Trusted)] {
+    for mode in [UnpackMode::Plain, UnpackMode::Overlay(Opaque::Trusted)] {
         let copy = unpacked(&packed, &mut chunks, mode);
         assert_eq!(list(copy.path(), CONTENTS), list(directory.path(), CONTENTS));
         let (sparse, tool) = (copy.path().join("sparse"), copy.path().join("a/b/tool"));
@@ -96,7 +97,8 @@ fn a_directory_of_everything_comes_back() {
         assert_eq!(tool.metadata().unwrap().modified().unwrap(), std::time::UNIX_EPOCH);
         File::open(copy.path().join("a.txt")).unwrap().set_times(times).unwrap();
         std::os::unix::fs::chown(copy.path().join("a.txt"), Some(1), Some(2)).unwrap();
-        let again = pack(copy.path(), &mut MemoryChunks::default(), &Limits::default()).unwrap();
+        let again =
+            pack(copy.path(), &mut MemoryChunks::default(), &PackageLimits::default()).unwrap();
         assert_eq!(again, packed);
     }
 }
@@ -104,7 +106,7 @@ fn a_directory_of_everything_comes_back() {
 #[test]
 fn a_package_never_changes_its_digest() {
     let directory = directory_of_everything();
-    let digest = pack(directory.path(), &mut MemoryChunks::default(), &Limits::default());
+    let digest = pack(directory.path(), &mut MemoryChunks::default(), &PackageLimits::default());
     assert_eq!(digest.unwrap().digest.to_string(), GOLDEN);
 }
 
@@ -115,25 +117,25 @@ const GOLDEN: &str = "a7991b29710613c77cc4508112b6412e04ce9a800d633780f8832cb60a
 fn an_empty_directory_is_a_package() {
     let directory = tempfile::tempdir().unwrap();
     let mut chunks = MemoryChunks::default();
-    let packed = pack(directory.path(), &mut chunks, &Limits::default()).unwrap();
+    let packed = pack(directory.path(), &mut chunks, &PackageLimits::default()).unwrap();
     assert!(chunks.is_empty());
-    assert!(list(unpacked(&packed, &mut chunks, Mode::Plain).path(), CONTENTS).is_empty());
+    assert!(list(unpacked(&packed, &mut chunks, UnpackMode::Plain).path(), CONTENTS).is_empty());
 }
 
 #[test]
 fn chunks_in_a_directory_serve_as_those_in_memory() {
     let (directory, kept) = (directory_of_everything(), tempfile::tempdir().unwrap());
     let mut chunks = DirectoryChunks::new(kept.path());
-    let packed = pack(directory.path(), &mut chunks, &Limits::default()).unwrap();
+    let packed = pack(directory.path(), &mut chunks, &PackageLimits::default()).unwrap();
     let copy = tempfile::tempdir().unwrap();
     let opened = unpack::open(copy.path()).unwrap();
     let layer = &packed.manifest.variants[0].layers[0];
-    unpack::layer(layer, &mut chunks, opened.as_fd(), Mode::Plain).unwrap();
+    unpack::layer(layer, &mut chunks, opened.as_fd(), UnpackMode::Plain).unwrap();
     assert_eq!(list(copy.path(), CONTENTS), list(directory.path(), CONTENTS));
     // A damaged chunk is not unpacked.
     let path = chunks.path_of(&package::chunk::digest_of(b"between 'a' and 'a/b'"));
     fs::write(&path, "between 'a' and 'a/c'").unwrap();
-    let error = unpack::layer(layer, &mut chunks, opened.as_fd(), Mode::Plain).unwrap_err();
+    let error = unpack::layer(layer, &mut chunks, opened.as_fd(), UnpackMode::Plain).unwrap_err();
     let text = error.to_string();
     assert!(text.starts_with("cannot get the contents of 'a.txt': chunk "), "{text}");
     assert!(text.contains("is damaged"), "{text}");
@@ -144,7 +146,7 @@ fn what_cannot_be_packed_is_an_error_that_names_it() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("socket");
     let _listener = UnixListener::bind(&socket).unwrap();
-    let limits = Limits::default();
+    let limits = PackageLimits::default();
     let error = pack(directory.path(), &mut MemoryChunks::default(), &limits).unwrap_err();
     let expected =
         "is a socket, which cannot be in a package: remove it, or pack another directory";
@@ -163,7 +165,7 @@ fn what_cannot_be_packed_is_an_error_that_names_it() {
     assert!(error.to_string().contains("files have more than 64 GiB"), "{error}");
     assert!(error.to_string().contains("'huge' with 10 TiB"), "{error}");
 
-    let few = Limits { entries_max: 0, ..limits };
+    let few = PackageLimits { entries_max: 0, ..limits };
     let error = pack(directory.path(), &mut MemoryChunks::default(), &few).unwrap_err();
     let entries = PackError::Limit {
         path: directory.path().to_owned(),
@@ -205,7 +207,8 @@ fn a_file_that_changes_while_it_is_packed_is_an_error() {
     let changes: [&dyn Fn(); 3] = [&truncate, &append, &write];
     for change in changes {
         fs::write(&path, vec![1; 3 << 20]).unwrap();
-        let error = pack(directory.path(), &mut Changing(change), &Limits::default()).unwrap_err();
+        let error =
+            pack(directory.path(), &mut Changing(change), &PackageLimits::default()).unwrap_err();
         assert!(
             matches!(&error, PackError::Changed { path: changed } if *changed == path),
             "{error}"
@@ -270,10 +273,10 @@ proptest! {
         let directory = tempfile::tempdir().unwrap();
         make(directory.path(), &items);
         let mut chunks = MemoryChunks::default();
-        let packed = pack(directory.path(), &mut chunks, &Limits::default()).unwrap();
-        let copy = unpacked(&packed, &mut chunks, Mode::Plain);
+        let packed = pack(directory.path(), &mut chunks, &PackageLimits::default()).unwrap();
+        let copy = unpacked(&packed, &mut chunks, UnpackMode::Plain);
         prop_assert_eq!(list(copy.path(), CONTENTS), list(directory.path(), CONTENTS));
-        let again = pack(copy.path(), &mut MemoryChunks::default(), &Limits::default()).unwrap();
+        let again = pack(copy.path(), &mut MemoryChunks::default(), &PackageLimits::default()).unwrap();
         prop_assert_eq!(again.digest, packed.digest);
     }
 }
@@ -286,8 +289,54 @@ fn a_deep_directory_is_packed_up_to_the_longest_path() {
     fs::create_dir_all(&deepest).unwrap();
     fs::write(deepest.join("file"), "deep").unwrap();
     let mut chunks = MemoryChunks::default();
-    let packed = pack(directory.path(), &mut chunks, &Limits::default()).unwrap();
+    let packed = pack(directory.path(), &mut chunks, &PackageLimits::default()).unwrap();
     assert_eq!(packed.manifest.variants[0].layers[0].entries, 1_001);
-    let copy = unpacked(&packed, &mut chunks, Mode::Plain);
+    let copy = unpacked(&packed, &mut chunks, UnpackMode::Plain);
     assert_eq!(list(copy.path(), CONTENTS), list(directory.path(), CONTENTS));
+}
+
+#[test]
+fn nothing_is_written_outside_of_the_directory() {
+    let (outside, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(outside.path().join("secret"), "secret").unwrap();
+    symlink(outside.path(), root.path().join("a")).unwrap();
+    let opened = unpack::open(root.path()).unwrap();
+    let entry = |path: &str, kind| {
+        let attributes = match &kind {
+            EntryKind::HardLink { .. } | EntryKind::Whiteout => Attributes::default(),
+            _ => Attributes::implied(),
+        };
+        TreeEntry { path: EntryPath::new(path.as_bytes()).unwrap(), kind, attributes }
+    };
+    let target = EntryPath::new(b"a/secret").unwrap();
+    let directory = || entry("a", EntryKind::Directory { opaque: false });
+    let file = || entry("a/new", EntryKind::File { segments: vec![] });
+    // Trees that no decoder accepts, too: their directories are links here.
+    let table: [(Vec<TreeEntry>, Result<(), &str>); 5] = [
+        (vec![entry("b", EntryKind::HardLink { target })], Err("is a hard link to 'a/secret'")),
+        (vec![file()], Err("cannot open the directory above 'a/new' of the package")),
+        (vec![entry("a/secret", EntryKind::Whiteout)], Err("cannot open the directory above")),
+        (vec![directory(), file()], Ok(())),
+        (vec![entry("a", EntryKind::Directory { opaque: true }), file()], Ok(())),
+    ];
+    for (entries, expected) in table {
+        let tree = Tree { entries };
+        let chunks = &mut MemoryChunks::default();
+        let unpacked = unpack::tree(&tree, chunks, opened.as_fd(), UnpackMode::Plain);
+        match (unpacked.map_err(|error| error.to_string()), expected) {
+            (Err(error), Err(expected)) => assert!(error.contains(expected), "{error}"),
+            (unpacked, expected) => assert_eq!(unpacked.is_ok(), expected.is_ok(), "{unpacked:?}"),
+        }
+        let kept: Vec<_> = fs::read_dir(outside.path()).unwrap().collect();
+        assert_eq!(kept.len(), 1, "{kept:?}");
+        assert_eq!(fs::read(outside.path().join("secret")).unwrap(), b"secret");
+    }
+    assert!(root.path().join("a").symlink_metadata().unwrap().is_dir());
+    // Into a directory that is not empty no layer of an overlay mount is unpacked.
+    let overlay = UnpackMode::Overlay(Opaque::User);
+    let tree = Tree { entries: vec![directory()] };
+    let error = unpack::tree(&tree, &mut MemoryChunks::default(), opened.as_fd(), overlay);
+    assert!(
+        error.unwrap_err().to_string().starts_with("'a' exists already: a layer of an overlay")
+    );
 }

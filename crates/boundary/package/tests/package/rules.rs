@@ -3,35 +3,37 @@
 use model::{Bytes, Digest};
 use package::chunk::{ChunkRef, MemoryChunks, Segment};
 use package::manifest::{ImageConfig, Layer, Manifest, Variant};
-use package::tree::{self, Attributes, Device, Entry, EntryPath, Kind, Tree, TreeReader, Xattr};
+use package::tree::{
+    self, Attributes, Device, EntryKind, EntryPath, Tree, TreeEntry, TreeReader, Xattr,
+};
 
-fn entry(path: &str, kind: Kind) -> Entry {
+fn entry(path: &str, kind: EntryKind) -> TreeEntry {
     let path = EntryPath::new(path.as_bytes()).unwrap();
     let attributes = match &kind {
-        Kind::HardLink { .. } | Kind::Whiteout => Attributes::default(),
-        Kind::Symlink { .. } => Attributes { mode: 0o777, ..Attributes::default() },
+        EntryKind::HardLink { .. } | EntryKind::Whiteout => Attributes::default(),
+        EntryKind::Symlink { .. } => Attributes { mode: 0o777, ..Attributes::default() },
         _ => Attributes { mode: 0o755, ..Attributes::default() },
     };
-    Entry { path, kind, attributes }
+    TreeEntry { path, kind, attributes }
 }
 
-fn directory(path: &str) -> Entry {
-    entry(path, Kind::Directory { opaque: false })
+fn directory(path: &str) -> TreeEntry {
+    entry(path, EntryKind::Directory { opaque: false })
 }
 
-fn file(path: &str, segments: &[Segment]) -> Entry {
-    entry(path, Kind::File { segments: segments.to_vec() })
+fn file(path: &str, segments: &[Segment]) -> TreeEntry {
+    entry(path, EntryKind::File { segments: segments.to_vec() })
 }
 
-fn link(path: &str, target: &str) -> Entry {
-    entry(path, Kind::HardLink { target: EntryPath::new(target.as_bytes()).unwrap() })
+fn link(path: &str, target: &str) -> TreeEntry {
+    entry(path, EntryKind::HardLink { target: EntryPath::new(target.as_bytes()).unwrap() })
 }
 
 fn chunk(bytes: u32) -> Segment {
     Segment::Chunk(ChunkRef { digest: Digest::from_bytes([1; 32]), bytes })
 }
 
-fn with(mut entry: Entry, change: impl Fn(&mut Attributes)) -> Entry {
+fn with(mut entry: TreeEntry, change: impl Fn(&mut Attributes)) -> TreeEntry {
     change(&mut entry.attributes);
     entry
 }
@@ -41,7 +43,7 @@ fn xattr(name: &str, bytes: usize) -> Xattr {
 }
 
 /// Encodes a tree, and returns its bytes or the rule.
-fn encoded(entries: &[Entry]) -> Result<Vec<u8>, String> {
+fn encoded(entries: &[TreeEntry]) -> Result<Vec<u8>, String> {
     let mut chunks = MemoryChunks::default();
     let layer = tree::encode(&Tree { entries: entries.to_vec() }, &mut chunks);
     let layer = layer.map_err(|error| error.to_string())?;
@@ -62,7 +64,7 @@ fn encoded(entries: &[Entry]) -> Result<Vec<u8>, String> {
 #[test]
 fn a_tree_of_all_kinds_is_read_as_it_was_encoded() {
     let entries = vec![
-        entry("a", Kind::Directory { opaque: true }),
+        entry("a", EntryKind::Directory { opaque: true }),
         directory("a.b"),
         file("a.b/c", &[]),
         file("a/b", &[chunk(5), Segment::Hole(65_536), chunk(1)]),
@@ -73,11 +75,11 @@ fn a_tree_of_all_kinds_is_read_as_it_was_encoded() {
             attributes.xattrs = vec![xattr("security.capability", 20), xattr("user.a", 0)];
             (attributes.uid, attributes.gid) = (1_000, u32::MAX - 1);
         }),
-        entry("e", Kind::Symlink { target: b"\xff/../..".to_vec() }),
-        entry("f", Kind::CharDevice(Device { major: 4_095, minor: 1_048_575 })),
-        entry("g", Kind::BlockDevice(Device { major: 0, minor: 0 })),
-        entry("h", Kind::Fifo),
-        entry("i", Kind::Whiteout),
+        entry("e", EntryKind::Symlink { target: b"\xff/../..".to_vec() }),
+        entry("f", EntryKind::CharDevice(Device { major: 4_095, minor: 1_048_575 })),
+        entry("g", EntryKind::BlockDevice(Device { major: 0, minor: 0 })),
+        entry("h", EntryKind::Fifo),
+        entry("i", EntryKind::Whiteout),
     ];
     let bytes = encoded(&entries).unwrap();
     assert_eq!(tree::decode(&bytes).unwrap(), Tree { entries });
@@ -99,7 +101,7 @@ fn a_tree_of_all_kinds_is_read_as_it_was_encoded() {
 #[test]
 fn each_rule_of_a_tree_is_checked() {
     let too_long = vec![Segment::Hole(i64::MAX as u64), chunk(1)];
-    let table: Vec<(Vec<Entry>, &str)> = vec![
+    let table: Vec<(Vec<TreeEntry>, &str)> = vec![
         (vec![directory("b"), directory("a")], "not after the entry before it"),
         (vec![directory("a"), directory("a")], "not after the entry before it"),
         (vec![directory("a/b")], "directory above it is not an entry"),
@@ -114,19 +116,25 @@ fn each_rule_of_a_tree_is_checked() {
         (vec![file("a", &[Segment::Hole(0)])], "a hole has no bytes"),
         (vec![file("a", &[Segment::Hole(1), Segment::Hole(1)])], "a hole follows"),
         (vec![file("a", &too_long)], "longer than a file can be"),
-        (vec![entry("a", Kind::Symlink { target: vec![] })], "no target"),
-        (vec![entry("a", Kind::Symlink { target: vec![b'a'; 4_096] })], "longer than 4,095"),
-        (vec![entry("a", Kind::Symlink { target: vec![0] })], "zero byte"),
+        (vec![entry("a", EntryKind::Symlink { target: vec![] })], "no target"),
+        (vec![entry("a", EntryKind::Symlink { target: vec![b'a'; 4_096] })], "longer than 4,095"),
+        (vec![entry("a", EntryKind::Symlink { target: vec![0] })], "zero byte"),
         (
-            vec![entry("a", Kind::CharDevice(Device { major: 0, minor: 0 }))],
+            vec![entry("a", EntryKind::CharDevice(Device { major: 0, minor: 0 }))],
             "stands for a whiteout",
         ),
-        (vec![entry("a", Kind::BlockDevice(Device { major: 4_096, minor: 0 }))], "out of range"),
+        (
+            vec![entry("a", EntryKind::BlockDevice(Device { major: 4_096, minor: 0 }))],
+            "out of range",
+        ),
         (vec![with(directory("a"), |it| it.mode = 0o10_000)], "permission bits"),
         (vec![with(directory("a"), |it| it.modified.nanos = 1_000_000_000)], "nanoseconds"),
         (vec![with(directory("a"), |it| it.uid = u32::MAX)], "no valid id"),
-        (vec![with(entry("a", Kind::Whiteout), |it| it.mode = 1)], "attributes of its own"),
-        (vec![with(entry("a", Kind::Symlink { target: vec![1] }), |it| it.mode = 0)], "not 0777"),
+        (vec![with(entry("a", EntryKind::Whiteout), |it| it.mode = 1)], "attributes of its own"),
+        (
+            vec![with(entry("a", EntryKind::Symlink { target: vec![1] }), |it| it.mode = 0)],
+            "not 0777",
+        ),
         (
             vec![with(directory("a"), |it| it.xattrs = vec![xattr("b", 0), xattr("a", 0)])],
             "not sorted",

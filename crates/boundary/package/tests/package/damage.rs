@@ -1,0 +1,83 @@
+//! Damaged archives and images: an error or another package, and never a panic.
+
+use package::PackageLimits;
+use package::archive::{Options, import};
+use package::chunk::MemoryChunks;
+use package::layer::{Lower, read};
+use package::tree;
+use proptest::prelude::*;
+
+use crate::image::{Files, gzip, saved, zstd};
+use crate::layer::archive;
+
+const LAYERS: [&str; 2] = [
+    "d bin\nf755 bin/tool old\nl lib bin\nf gone x\nd opt\nf opt/a x\nc null 3",
+    "f lib/tool new\nf .wh.gone\nd opt\nf opt/.wh..wh..opq\nh opt/link bin/tool",
+];
+
+/// Small, so that damaged numbers do not take long.
+fn limits() -> PackageLimits {
+    PackageLimits {
+        apparent_max: model::Bytes(1 << 20),
+        decompressed_max: model::Bytes(1 << 20),
+        ..PackageLimits::default()
+    }
+}
+
+fn changed(mut bytes: Vec<u8>, changes: &[(usize, u8)], checksums: bool) -> Vec<u8> {
+    for (place, value) in changes {
+        let place = place % bytes.len();
+        bytes[place] = *value;
+    }
+    // With right checksums more of it is looked at.
+    for block in
+        bytes.chunks_exact_mut(512).filter(|block| checksums && block[257..262] == *b"ustar")
+    {
+        block[148..156].copy_from_slice(b"        ");
+        let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+        block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    }
+    bytes
+}
+
+fn changes() -> impl Strategy<Value = Vec<(usize, u8)>> {
+    let value = prop_oneof![any::<u8>(), prop::sample::select(&b"0127SLKxg/. =\n"[..])];
+    prop::collection::vec((any::<usize>(), value), 1..8)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_damaged_layer_is_an_error_or_another_tree(changes in changes()) {
+        let (mut chunks, mut lower) = (MemoryChunks::default(), Lower::default());
+        for layer in LAYERS {
+            let bytes = changed(archive(layer), &changes, true);
+            let Ok(tree) = read(&mut &bytes[..], &mut chunks, &limits(), &lower) else { break };
+            let encoded = tree::encode(&tree, &mut chunks);
+            prop_assert!(encoded.is_ok(), "{encoded:?}");
+            lower.push(tree);
+        }
+    }
+
+    #[test]
+    fn a_damaged_image_is_an_error_or_the_same(changes in changes(), form in 0..4) {
+        let directory = tempfile::tempdir().unwrap();
+        let bytes = match form {
+            0 => saved(&[(&["a:1"], &LAYERS)]).archive(),
+            1 => gzip(&saved(&[(&["a:1"], &LAYERS)]).archive()),
+            _ => {
+                let mut files = Files::default();
+                let image = files.image("amd64", &LAYERS, if form == 2 { gzip } else { zstd });
+                files.layout(&[image]).archive()
+            }
+        };
+        let path = directory.path().join("image");
+        std::fs::write(&path, changed(bytes, &changes, form != 1)).unwrap();
+        let options = Options { limits: limits(), ..Options::default() };
+        let mut chunks = MemoryChunks::default();
+        if let Ok(packed) = import(&path, &options, &mut chunks) {
+            package::verify::verify(&packed.manifest, &mut chunks).unwrap();
+        }
+    }
+}
