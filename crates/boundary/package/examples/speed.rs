@@ -12,7 +12,7 @@ use std::time::Instant;
 use model::Digest;
 use package::PackageLimits;
 use package::archive::{Options, import};
-use package::chunk::{ChunkSink, DirectoryChunks};
+use package::chunk::{ChunkSink, DirectoryChunks, MemoryChunks};
 use package::directory::pack;
 use package::unpack::{self, UnpackMode};
 
@@ -71,6 +71,29 @@ fn main() -> Result<()> {
         unpack::layer(layer, &mut chunks, root.as_fd(), UnpackMode::Plain)?;
     }
     measured("unpack from files", begin);
+    small_files(&at("small"), &at("small.root"))
+}
+
+/// Packs and unpacks many files, each with a chunk of its own.
+fn small_files(files: &Path, root: &Path) -> Result<()> {
+    const FILES: u32 = 50_000;
+    for number in 0..FILES {
+        let path = files.join(format!("{}/{}/{number}", number % 50, number % 20));
+        fs::create_dir_all(path.parent().unwrap_or(files))?;
+        fs::write(path, number.to_string().repeat(200))?;
+    }
+    let mut chunks = MemoryChunks::default();
+    let begin = Instant::now();
+    let packed = pack(files, &mut chunks, &PackageLimits::default())?;
+    let packing = begin.elapsed();
+    fs::create_dir(root)?;
+    let opened = unpack::open(root)?;
+    let begin = Instant::now();
+    for layer in &packed.manifest.variants[0].layers {
+        unpack::layer(layer, &mut chunks, opened.as_fd(), UnpackMode::Plain)?;
+    }
+    let unpacking = begin.elapsed();
+    println!("{FILES} small files: packed in {packing:.2?}, unpacked in {unpacking:.2?}");
     Ok(())
 }
 

@@ -91,9 +91,10 @@ fn of_layout(store: &Store, options: &Options) -> Result<ImagesFound, ImportErro
     let is_one = descriptors
         .iter()
         .all(|descriptor| descriptor.platform.is_some() && descriptor.names().next().is_none());
+    let first = descriptors.first().map(|descriptor| descriptor.digest.clone());
     let choice = |descriptor: Descriptor| {
         let names: Vec<String> = descriptor.names().map(str::to_owned).collect();
-        let names = if is_one { vec!["the only one".to_owned()] } else { names };
+        let names = if is_one { first.clone().into_iter().collect() } else { names };
         Choice { names, digest: descriptor.digest.clone(), image: descriptor }
     };
     let choices = descriptors.into_iter().map(choice).collect();

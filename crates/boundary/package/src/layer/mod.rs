@@ -1,6 +1,6 @@
 //! Reads a layer of a container image: a tar archive of changes.
 //!
-//! [`read`] makes a tree of the archive and puts the contents of its files into a sink, in one pass
+//! [`read()`] makes a tree of the archive and puts the contents of its files into a sink, in one pass
 //! over the stream. It reads the formats V7, USTAR, PAX and GNU, with long names, sparse files of
 //! all four forms, extended attributes (`SCHILY.xattr.`) and times in nanoseconds.
 //!

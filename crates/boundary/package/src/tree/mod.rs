@@ -1,7 +1,7 @@
 //! Trees: the entries of one layer of a package.
 //!
 //! A tree is a list of [`TreeEntry`] values in the order of the bytes of their paths. Encoded
-//! ([`encode`]) it is a sequence of length-delimited messages `bourg.package.v1.TreeEntry`, so that no
+//! ([`encode()`]) it is a sequence of length-delimited messages `bourg.package.v1.Entry`, so that no
 //! message is as large as the tree. The encoding is canonical: equal trees have equal bytes, and
 //! [`Decoder`] rejects every other encoding of them.
 //!

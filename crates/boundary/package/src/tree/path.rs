@@ -107,6 +107,7 @@ impl fmt::Debug for EntryPath {
 pub(crate) struct Printed<'a>(pub(crate) &'a [u8]);
 
 impl Printed<'_> {
+    /// The maximum number of bytes of a path that an error shows.
     const BYTES_MAX: usize = 400;
 }
 

@@ -5,11 +5,11 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 
 use rustix::fs::{
     AtFlags, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags, chmodat, chownat, fchmod, fchown,
-    flistxattr, fremovexattr, fsetxattr, futimens, lsetxattr, utimensat,
+    flistxattr, fremovexattr, fsetxattr, fstat, futimens, lsetxattr, utimensat,
 };
 
 use crate::sys::{Attempt as _, Failed, name};
-use crate::tree::{Attributes, EntryPath, Modified};
+use crate::tree::{Attributes, EntryPath, MODE_MAX, Modified};
 
 /// The maximum length of the list of names of extended attributes: that of Linux.
 const NAMES_BYTES_MAX: usize = 64 << 10;
@@ -17,8 +17,15 @@ const NAMES_BYTES_MAX: usize = 64 << 10;
 /// Sets those of an open file or directory.
 pub(super) fn of_open(file: impl AsFd, attributes: &Attributes) -> Result<(), Failed> {
     let (uid, gid) = (Uid::from_raw(attributes.uid), Gid::from_raw(attributes.gid));
-    fchown(&file, Some(uid), Some(gid)).action("set the owner of")?;
-    fchmod(&file, Mode::from_raw_mode(attributes.mode)).action("set the mode of")?;
+    // Asking costs far less than setting what is so already.
+    let seen = fstat(&file).action("inspect")?;
+    let owned = (seen.st_uid, seen.st_gid) == (attributes.uid, attributes.gid);
+    if !owned {
+        fchown(&file, Some(uid), Some(gid)).action("set the owner of")?;
+    }
+    if !owned || seen.st_mode & MODE_MAX != attributes.mode {
+        fchmod(&file, Mode::from_raw_mode(attributes.mode)).action("set the mode of")?;
+    }
     attributes.xattrs.iter().try_for_each(|xattr| set_xattr(&file, &xattr.name, &xattr.value))?;
     futimens(&file, &times(attributes.modified)).action("set the time of")
 }

@@ -192,10 +192,12 @@ impl<'a> Unpacker<'a> {
         match &entry.kind {
             EntryKind::Directory { opaque } => self.directory(entry, *opaque)?,
             EntryKind::File { segments } => {
+                // Usually the final mode; set-uid bits follow the owner.
+                let mode = Permissions::from_raw_mode(entry.attributes.mode & 0o777);
                 let file = self.create(path, |parent, name| {
                     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
                     let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                    openat(parent, name, flags, Permissions::from_raw_mode(0o600))
+                    openat(parent, name, flags, mode)
                 })?;
                 let file = File::from(file);
                 self.contents(path, &file, segments, source)?;
