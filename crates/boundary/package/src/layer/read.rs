@@ -17,6 +17,9 @@ use crate::tree::{
 /// attributes, and the map of a sparse file.
 const EXTENDED_BYTES_MAX: usize = 8 << 20;
 
+/// The maximum length of what holds for all members in bytes: each of them copies it.
+const GLOBAL_BYTES_MAX: usize = 16 << 10;
+
 /// The length of the buffer for headers and small files in bytes.
 pub(crate) const BUFFER_BYTES: usize = 64 << 10;
 
@@ -178,8 +181,8 @@ impl<S: Skip> TarReader<S> {
                 b'g' => {
                     let bytes = self.extended(&header)?;
                     self.global.read(&bytes).map_err(|why| self.fault(why))?;
-                    if self.global.bytes() > EXTENDED_BYTES_MAX {
-                        return Err(self.fault("global extended headers are longer than 8 MiB"));
+                    if self.global.bytes() > GLOBAL_BYTES_MAX {
+                        return Err(self.fault("global extended headers are longer than 16 KiB"));
                     }
                     records = self.global.clone();
                 }

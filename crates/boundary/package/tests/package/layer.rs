@@ -177,6 +177,52 @@ fn what_cannot_be_in_a_package_is_an_error() {
     }
 }
 
+/// An extended header with one record, of a type.
+fn extended(kind: u8, key: &str, value: &str) -> Vec<u8> {
+    // The length counts its own digits: 5 of them, with zeros in front.
+    let length = 5 + 1 + key.len() + 1 + value.len() + 1;
+    let record = format!("{length:05} {key}={value}\n");
+    let mut header = Header::new_ustar();
+    header.set_path("header").unwrap();
+    header.set_entry_type(EntryType::new(kind));
+    header.set_size(record.len() as u64);
+    header.set_cksum();
+    let mut bytes = [header.as_bytes(), record.as_bytes()].concat();
+    bytes.resize(bytes.len().next_multiple_of(512), 0);
+    bytes
+}
+
+#[test]
+fn extended_headers_hold_for_one_member_or_for_all() {
+    let members = archive("f a x\nf b y");
+    let (first, second) = members.split_at(1_024);
+    let id = |value| extended(b'x', "uid", value);
+    type Uids<'a> = Result<[u32; 2], &'a str>;
+    let table: [(Vec<u8>, Uids<'_>); 4] = [
+        ([&id("7")[..], first, second].concat(), Ok([7, 0])),
+        ([&extended(b'g', "uid", "7")[..], first, &id("8"), second].concat(), Ok([7, 8])),
+        ([&id("4294967296")[..], first, second].concat(), Err("its user is out of range")),
+        (
+            [&extended(b'g', "comment", &"c".repeat(20_000))[..], first, second].concat(),
+            Err("global extended headers are longer than 16 KiB"),
+        ),
+    ];
+    for (bytes, expected) in table {
+        let (mut chunks, limits) = (MemoryChunks::default(), PackageLimits::default());
+        let tree = read(&mut &bytes[..], &mut chunks, &limits, &Lower::default());
+        match (tree.map_err(|error| error.to_string()), expected) {
+            (Ok(tree), expected) => {
+                let uids: Vec<u32> =
+                    tree.entries.iter().map(|entry| entry.attributes.uid).collect();
+                assert_eq!(Ok(&uids[..]), expected.as_ref().map(|uids| &uids[..]));
+            }
+            (Err(error), expected) => {
+                assert!(expected.is_err_and(|expected| error.contains(expected)), "{error}");
+            }
+        }
+    }
+}
+
 #[test]
 fn archives_that_are_damaged_or_too_large_are_an_error() {
     let whole = archive("d a\nf a/b contents\nf c x");
