@@ -117,6 +117,17 @@ pub enum Error {
         location: String,
     },
 
+    /// The share of a user of the disk is used up.
+    #[error(
+        "no room for more packs on the disk of the store {location}, in bytes: {beyond}; remove packages that are not needed and wait for the next collection"
+    )]
+    Bytes {
+        /// The bound that was reached: the bytes of all packs, and those that are free.
+        beyond: Beyond,
+        /// The store.
+        location: String,
+    },
+
     /// The store has more packs than this process can index.
     #[error("the store {location} has more than {max} packs; collect it, or raise the bound")]
     Packs {

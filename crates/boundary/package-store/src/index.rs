@@ -42,6 +42,15 @@ impl Pack {
 /// The place of an entry: the slot of its pack, and its number there.
 type EntryPlace = (u32, u32);
 
+/// What the packs of a user take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Taken {
+    /// Their entries.
+    entries: u64,
+    /// Their size, in bytes.
+    bytes: u64,
+}
+
 /// All packs that are known.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
@@ -50,8 +59,8 @@ pub(crate) struct Index {
     by_id: HashMap<PackId, u32>,
     places: HashTable<EntryPlace>,
     hasher: RandomState,
-    /// How many entries the packs of each user have.
-    entries_of: HashMap<UserName, u64>,
+    /// What the packs of each user take.
+    taken: HashMap<UserName, Taken>,
     pack_bytes: u64,
     /// Objects that are not packs, by name: their size and the reason.
     aside: BTreeMap<String, (u64, String)>,
@@ -72,8 +81,9 @@ impl Index {
         });
         self.by_id.insert(pack.id, slot);
         self.pack_bytes += pack.size;
-        let count = pack.footer.entries.len();
-        *self.entries_of.entry(pack.footer.user.clone()).or_default() += count as u64;
+        let taken = self.taken.entry(pack.footer.user.clone()).or_default();
+        taken.entries += pack.footer.entries.len() as u64;
+        taken.bytes += pack.size;
         let pack = Arc::new(pack);
         if let Some(place) = self.slots.get_mut(slot as usize) {
             *place = Some(Arc::clone(&pack));
@@ -102,11 +112,11 @@ impl Index {
         self.free.push(slot);
         self.spoiled.retain(|(pack, _)| *pack != id);
         self.pack_bytes -= pack.size;
-        let count = pack.footer.entries.len() as u64;
-        if let Some(entries) = self.entries_of.get_mut(&pack.footer.user) {
-            *entries -= count;
-            if *entries == 0 {
-                self.entries_of.remove(&pack.footer.user);
+        if let Some(taken) = self.taken.get_mut(&pack.footer.user) {
+            taken.entries -= pack.footer.entries.len() as u64;
+            taken.bytes -= pack.size;
+            if *taken == Taken::default() {
+                self.taken.remove(&pack.footer.user);
             }
         }
     }
@@ -176,9 +186,20 @@ impl Index {
         more: u64,
         bound: SharedBound,
     ) -> Result<(), Beyond> {
-        let own = self.entries_of.get(user).copied().unwrap_or_default();
-        let held = Held { all: self.places.len() as u64, own };
+        let held = Held { all: self.places.len() as u64, own: self.taken_by(user).entries };
         bound.take(held, more, Asker::User)
+    }
+
+    /// Whether packs of a user may have so many more bytes, if so many are free. What the packs have and what
+    /// is free is the bound that users share.
+    pub(crate) fn has_bytes(&self, user: &UserName, more: u64, free: u64) -> Result<(), Beyond> {
+        let bound = SharedBound::new(self.pack_bytes.saturating_add(free));
+        let held = Held { all: self.pack_bytes, own: self.taken_by(user).bytes };
+        bound.take(held, more, Asker::User)
+    }
+
+    fn taken_by(&self, user: &UserName) -> Taken {
+        self.taken.get(user).copied().unwrap_or_default()
     }
 
     /// Remembers that an object is not a pack; `true` if that is new.
@@ -265,7 +286,7 @@ mod tests {
         index.remove(b);
         index.remove(a);
         assert_eq!((index.pack_count(), index.entry_count(), index.pack_bytes()), (0, 0, 0));
-        assert!(index.entries_of.is_empty());
+        assert!(index.taken.is_empty());
     }
 
     #[test]
@@ -290,5 +311,31 @@ mod tests {
         assert_eq!(room("ana", 1), Err(Beyond::Share { own: 700, share: 700 }));
         assert_eq!(room("ben", 350), Ok(()));
         assert_eq!(room("ben", 351), Err(Beyond::Share { own: 0, share: 350 }));
+    }
+
+    #[test]
+    fn users_share_the_disk() {
+        let mut index = Index::default();
+        let ana = pack("ana", 0..700);
+        let size = ana.size;
+        index.insert(ana);
+        let room = |index: &Index, user: &str, more| {
+            index.has_bytes(&user.parse().unwrap(), more, 7 * size)
+        };
+        // An eighth is reserved, and half of what is left is the share of each.
+        let share = (7 * size).div_ceil(2);
+        assert_eq!(room(&index, "ana", share - size), Ok(()));
+        assert_eq!(
+            room(&index, "ana", share - size + 1),
+            Err(Beyond::Share { own: size, share })
+        );
+        assert_eq!(room(&index, "ben", 3 * size), Ok(()));
+        assert_eq!(
+            room(&index, "ben", 3 * size + 1),
+            Err(Beyond::Share { own: 0, share: 3 * size })
+        );
+        let id = index.packs().next().unwrap().id;
+        index.remove(id);
+        assert!(index.taken.is_empty());
     }
 }

@@ -55,6 +55,18 @@ impl Objects {
         (*self.shown).to_owned()
     }
 
+    /// The bytes that are free on the disk of a directory; `None` of an object store, which has no such number.
+    pub(crate) fn free_bytes(&self) -> StoreResult<Option<u64>> {
+        let StoreLocation::Directory(root) = &self.location else { return Ok(None) };
+        let disk = nix::sys::statvfs::statvfs(root).map_err(|error| Error::Object {
+            action: "ask for the free space of",
+            object: root.display().to_string(),
+            location: self.location(),
+            why: error.to_string(),
+        })?;
+        Ok(Some(disk.blocks_available().saturating_mul(disk.fragment_size())))
+    }
+
     /// Lists the packs, at most `max` of them.
     pub(crate) async fn list(&self, max: usize) -> StoreResult<Vec<Listed>> {
         let folder = self.prefix.clone().join(PACKS);

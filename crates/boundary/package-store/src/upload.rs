@@ -47,7 +47,8 @@ impl Upload {
     ///
     /// # Errors
     /// [`Error::Length`], [`Error::WrongDigest`] and [`Error::Chunks`] before anything is stored;
-    /// [`Error::Full`], [`Error::Object`] and [`Error::Slow`] if a pack cannot be written: its chunks are lost.
+    /// [`Error::Bytes`], [`Error::Full`], [`Error::Object`] and [`Error::Slow`] if a pack cannot be written: its chunks
+    /// are lost.
     pub async fn put(&mut self, digest: Digest, bytes: Bytes) -> StoreResult<u64> {
         if digest_of(&bytes) != digest {
             return Err(Error::WrongDigest { digest });
@@ -84,7 +85,8 @@ impl Upload {
     /// Writes what was taken. When it returns, every chunk is durable, and possessed by the user.
     ///
     /// # Errors
-    /// [`Error::Full`], [`Error::Object`] and [`Error::Slow`]: the chunks since the last pack are lost.
+    /// [`Error::Bytes`], [`Error::Full`], [`Error::Object`] and [`Error::Slow`]: the chunks since the last pack are
+    /// lost.
     pub async fn seal(&mut self) -> StoreResult<()> {
         let pack = std::mem::take(&mut self.pack);
         self.packed.clear();
@@ -204,12 +206,21 @@ impl Upload {
         room.map_err(|beyond| Error::Chunks { beyond, location: location() })
     }
 
+    /// Whether a pack may take so many bytes of the disk, which users share.
+    fn check_disk(&self, more: u64) -> StoreResult<()> {
+        let objects = self.store.objects();
+        let Some(free) = objects.free_bytes()? else { return Ok(()) };
+        let room = self.store.index().has_bytes(&self.user, more, free);
+        room.map_err(|beyond| Error::Bytes { beyond, location: objects.location() })
+    }
+
     async fn write(&self, pack: Builder) -> StoreResult<()> {
         if pack.is_empty() {
             return Ok(());
         }
         let (id, footer, bytes) = pack.finish(&self.user, self.store.now());
         let size = bytes.content_length() as u64;
+        self.check_disk(size)?;
         self.store.objects().create(id, bytes).await?;
         self.store.insert(id, footer, size);
         Ok(())

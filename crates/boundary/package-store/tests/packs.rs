@@ -180,19 +180,48 @@ impl Drop for Small {
     }
 }
 
+/// Uploads chunks of 1 MiB, each in a pack of its own, until the store refuses one. Returns how many were stored.
+async fn fill(store: &PackageStore, of: &str) -> (u64, Error) {
+    for number in 0.. {
+        let bytes = chunk(number, 1 << 20);
+        let mut upload = store.upload(user(of));
+        upload.put(digest(&bytes), bytes).await.unwrap();
+        if let Err(error) = upload.seal().await {
+            return (number, error);
+        }
+    }
+    unreachable!("a disk is never so large")
+}
+
+#[tokio::test]
+async fn users_share_the_disk() {
+    let small = Small::mount("size=16m");
+    let location = StoreLocation::Directory(small.0.path().to_owned());
+    let store = PackageStore::open(&location, Settings::default()).await.unwrap();
+    // An eighth is reserved; each takes half of what the others left, but for what is no chunk.
+    for (of, most) in [("ana", 7), ("ben", 4), ("cho", 2)] {
+        let (stored, refused) = fill(&store, of).await;
+        assert!(matches!(refused, Error::Bytes { .. }), "{of}: {refused}");
+        assert!((most - 1..=most).contains(&stored), "{of}: {stored}");
+    }
+}
+
 #[tokio::test]
 async fn a_full_disk_is_an_error_and_nothing_more() {
-    let small = Small::mount("size=8m");
+    let small = Small::mount("size=64m,nr_inodes=16");
     let location = StoreLocation::Directory(small.0.path().to_owned());
     let store = PackageStore::open(&location, Settings::default()).await.unwrap();
     upload(&store, "ana", 0..10).await;
+    let others = small.0.path().join("others");
+    fs::create_dir(&others).unwrap();
+    let mut names = 0..;
+    while names.next().is_some_and(|name: u32| fs::write(others.join(name.to_string()), []).is_ok()) {}
+    let bytes = chunk(1, 1 << 20);
     let mut large = store.upload(user("ana"));
-    for number in 0..12 {
-        let bytes = chunk(number, 1 << 20);
-        large.put(digest(&bytes), bytes).await.unwrap();
-    }
+    large.put(digest(&bytes), bytes).await.unwrap();
     let full = large.seal().await.unwrap_err();
     assert!(matches!(full, Error::Full { .. }), "{full}");
+    fs::remove_dir_all(others).unwrap();
     // Nothing of it is left, and there is room for what fits.
     upload(&store, "ana", 10..20).await;
     let restarted = PackageStore::open(&location, Settings::default()).await.unwrap();
