@@ -5,6 +5,8 @@
 mod reading;
 mod sending;
 
+use std::time::Duration;
+
 use model::Digest;
 use rpc::service::package_store_client::PackageStoreClient;
 use rpc::{Expect, Role, Rotating};
@@ -20,6 +22,12 @@ pub const CHUNK_BYTES_MAX: usize = 16 << 20;
 
 /// The number of bytes of chunks in one message, roughly.
 const DATA_BYTES: usize = 1 << 20;
+
+/// How long a store may take for the next part of what it sends.
+const READ_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a store may take to accept a part of an upload, or to answer to one: it writes packs, and looks at all parts
+/// of a package at its end.
+const UPLOAD_PATIENCE: Duration = Duration::from_secs(120);
 
 /// Why a store did not do what was asked.
 #[derive(Debug, Error)]
@@ -74,6 +82,22 @@ impl Store {
     fn failed(&self, status: &Status) -> StoreError {
         let (store, why) = (self.address.clone(), rpc::transport::explain(status));
         StoreError::Failed { store, why, code: status.code() }
+    }
+
+    /// Waits for a store, but not for ever.
+    async fn within<T>(
+        &self,
+        patience: Duration,
+        answer: impl Future<Output = Result<T, Status>>,
+    ) -> Result<T, StoreError> {
+        match tokio::time::timeout(patience, answer).await {
+            Ok(answered) => answered.map_err(|status| self.failed(&status)),
+            Err(_elapsed) => Err(StoreError::Failed {
+                store: self.address.clone(),
+                why: format!("it has sent nothing for {} s", patience.as_secs()),
+                code: Code::DeadlineExceeded,
+            }),
+        }
     }
 
     fn wrong(&self, what: impl Into<String>) -> StoreError {

@@ -7,7 +7,7 @@ use model::Digest;
 use rpc::Rotating;
 use tonic::Streaming;
 
-use super::{CHUNK_BYTES_MAX, Store, StoreError, joined};
+use super::{CHUNK_BYTES_MAX, READ_PATIENCE, Store, StoreError, joined};
 
 /// The maximum number of chunks in one request.
 const DIGESTS_MAX: usize = 1_024;
@@ -72,13 +72,13 @@ impl ReadChunks {
     /// The next chunk; `None` after the last.
     ///
     /// # Errors
-    /// When the store does not send what was asked for.
+    /// When the store does not send what was asked for, or nothing for 30 s.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
         loop {
             if let Some(chunk) = self.arrived.pop_front() {
                 return Ok(Some(chunk));
             }
-            let store = &mut self.reader.store;
+            let store = &self.reader.store;
             let Some(answers) = &mut self.answers else {
                 let number = self.digests.len().min(DIGESTS_MAX);
                 if number == 0 {
@@ -87,12 +87,13 @@ impl ReadChunks {
                 let some: Vec<Digest> = self.digests.drain(..number).collect();
                 let right = Some(self.reader.right.clone());
                 let request = v1::FetchRequest { right, digests: joined(&some) };
-                let answered = store.client.fetch(request).await;
-                self.answers = Some(answered.map_err(|status| store.failed(&status))?.into_inner());
+                let mut client = store.client.clone();
+                let answered = store.within(READ_PATIENCE, client.fetch(request)).await?;
+                self.answers = Some(answered.into_inner());
                 self.left = number;
                 continue;
             };
-            match answers.message().await.map_err(|status| store.failed(&status))? {
+            match store.within(READ_PATIENCE, answers.message()).await? {
                 Some(answer) => self.take(answer)?,
                 None if self.left == 0 && self.partial.is_empty() => self.answers = None,
                 None => return Err(store.wrong("fewer chunks than were asked for")),

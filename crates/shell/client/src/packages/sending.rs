@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
-use super::{DATA_BYTES, Store, StoreError, joined};
+use super::{DATA_BYTES, Store, StoreError, UPLOAD_PATIENCE, joined};
 
 /// The number of messages that wait to be sent.
 const QUEUE: usize = 4;
@@ -64,13 +64,14 @@ impl Sending {
         right: v1::Statement,
         bases: Vec<v1::Statement>,
     ) -> Result<Self, StoreError> {
-        let mut store = Store::connect(address, credentials)?;
+        let store = Store::connect(address, credentials)?;
         let (requests, receiver) = mpsc::channel(QUEUE);
         let begin = v1::UploadBegin { right: Some(right), bases };
         // There is room for it.
         let _ = requests.try_send(v1::UploadRequest { what: Some(What::Begin(begin)) });
-        let answered = store.client.upload(ReceiverStream::new(receiver)).await;
-        let responses = answered.map_err(|status| store.failed(&status))?.into_inner();
+        let mut client = store.client.clone();
+        let answered = client.upload(ReceiverStream::new(receiver));
+        let responses = store.within(UPLOAD_PATIENCE, answered).await?.into_inner();
         let mut sending =
             Self { store, requests, responses, waiting: Vec::new(), bytes_waiting: 0 };
         match sending.answer().await? {
@@ -145,17 +146,19 @@ impl Sending {
     }
 
     async fn send(&mut self, what: What) -> Result<(), StoreError> {
-        match self.requests.send(v1::UploadRequest { what: Some(what) }).await {
-            Ok(()) => Ok(()),
+        let sent = self.requests.send(v1::UploadRequest { what: Some(what) });
+        let sent = async { Ok(sent.await.is_ok()) };
+        match self.store.within(UPLOAD_PATIENCE, sent).await? {
+            true => Ok(()),
             // The store has ended the upload, and says why.
-            Err(_) => Err(self.end().await),
+            false => Err(self.end().await),
         }
     }
 
     /// The next answer, without those that only tell how far the store is.
     async fn answer(&mut self) -> Result<upload_response::What, StoreError> {
         loop {
-            match self.responses.message().await.map_err(|status| self.store.failed(&status))? {
+            match self.store.within(UPLOAD_PATIENCE, self.responses.message()).await? {
                 Some(v1::UploadResponse { what: Some(upload_response::What::Stored(_)) }) => {}
                 Some(v1::UploadResponse { what: Some(what) }) => return Ok(what),
                 Some(_) => {
@@ -168,10 +171,10 @@ impl Sending {
 
     async fn end(&mut self) -> StoreError {
         loop {
-            match self.responses.message().await {
+            match self.store.within(UPLOAD_PATIENCE, self.responses.message()).await {
                 Ok(Some(_)) => {}
                 Ok(None) => return self.store.failed(&ended()),
-                Err(status) => return self.store.failed(&status),
+                Err(error) => return error,
             }
         }
     }
