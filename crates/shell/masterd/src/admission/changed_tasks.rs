@@ -17,7 +17,10 @@ pub(crate) const CHANGED_TASKS_MAX: SharedBound = SharedBound::new(256_000);
 /// How many changed tasks of a user are worked off in a second.
 const WORKED_OFF_PER_SECOND: u64 = 5_000;
 
-/// The number of tasks that a change may touch, in a cell.
+/// How many jobs are looked at in the time that the change of one task takes.
+const JOBS_FOR_A_TASK: usize = 16;
+
+/// The number of tasks that a change may touch, in a cell, or as much work as so many.
 pub(crate) fn changed_by(mutation: &Mutation, by: &UserName, cell: &Cell) -> u64 {
     let live =
         |owner: &UserName, name: &JobName| cell.job_named(owner, name).filter(|job| job.is_alive());
@@ -36,6 +39,10 @@ pub(crate) fn changed_by(mutation: &Mutation, by: &UserName, cell: &Cell) -> u64
         Mutation::RestartJob(restart) => cell
             .job_named(&restart.owner, &restart.job)
             .map_or(0, |job| selected(job, &restart.tasks)),
+        // Whether a job uses it is asked of all jobs.
+        Mutation::DeletePackage(_) => {
+            u32::try_from(cell.job_count() / JOBS_FOR_A_TASK).unwrap_or(u32::MAX)
+        }
         _ => 0,
     };
     tasks.into()

@@ -84,6 +84,43 @@ impl Packages {
             .map_err(|error| Status::internal(error.to_string()))
     }
 
+    /// What a user needs to upload a version. Signing takes about as long as a request takes otherwise, so that users
+    /// share it.
+    fn begin_upload(
+        &self,
+        user: &UserName,
+        id: &PackageId,
+    ) -> Result<v1::UploadPackageResponse, Status> {
+        let view = self.door.core.view();
+        let cell = &view.cell;
+        cell.may_set_package(user, id).map_err(|why| rejected(cell, &why))?;
+        let holder = Identity::User(user.to_string());
+        let upload = v1::UploadRight { user: id.owner.to_string(), bytes_max: UPLOAD_BYTES_MAX };
+        let right = self.right(v1::right::What::Upload(upload), &holder, UPLOAD_LASTS)?;
+        let others = cell.packages_named(&id.owner, &id.name).rev().take(BASES_MAX);
+        let bases = others.map(|package| self.right_to_read(package, &holder));
+        Ok(v1::UploadPackageResponse {
+            right: Some(right),
+            exists: cell.package(id).map(|package| (&**package).into()),
+            id: id.to_string(),
+            stores: self.stores(),
+            bases: bases.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The right of a holder to read a package, with where to read it.
+    fn begin_read(
+        &self,
+        package: &Package,
+        holder: &Identity,
+    ) -> Result<v1::ReadPackageResponse, Status> {
+        Ok(v1::ReadPackageResponse {
+            right: Some(self.right_to_read(package, holder)?),
+            package: Some(package.into()),
+            stores: self.stores(),
+        })
+    }
+
     fn right_to_read(&self, package: &Package, holder: &Identity) -> Result<v1::Statement, Status> {
         let read = v1::right::What::Read(package.digest.as_bytes().to_vec());
         self.right(read, holder, READ_LASTS)
@@ -217,22 +254,9 @@ impl packages_server::Packages for Packages {
     ) -> Answer<v1::UploadPackageResponse> {
         let by = self.door.caller(&request)?;
         let id = named(&by.user, &request.get_ref().id)?;
-        let view = gate::newest(&self.door.core).await?;
-        let cell = &view.cell;
-        cell.may_set_package(&by.user, &id).map_err(|why| rejected(cell, &why))?;
-        let holder = Identity::User(by.user.to_string());
-        let upload = v1::UploadRight { user: id.owner.to_string(), bytes_max: UPLOAD_BYTES_MAX };
-        let right = self.right(v1::right::What::Upload(upload), &holder, UPLOAD_LASTS)?;
-        let others = cell.packages_named(&id.owner, &id.name).rev().take(BASES_MAX);
-        let bases =
-            others.map(|package| self.right_to_read(package, &holder)).collect::<Result<_, _>>()?;
-        Ok(Response::new(v1::UploadPackageResponse {
-            right: Some(right),
-            exists: cell.package(&id).map(|package| (&**package).into()),
-            id: id.to_string(),
-            stores: self.stores(),
-            bases,
-        }))
+        gate::newest(&self.door.core).await?;
+        let (this, user) = (self.clone(), by.user.clone());
+        self.door.read_some(&by, move |_| this.begin_upload(&user, &id)).await
     }
 
     async fn set(&self, request: Request<v1::SetPackageRequest>) -> Answer<v1::SetPackageResponse> {
@@ -278,24 +302,21 @@ impl packages_server::Packages for Packages {
         let (asked, peer) = split(request);
         let identity = rpc::transport::peer_identity(&peer, &self.door.cell)?;
         let view = gate::newest(&self.door.core).await?;
-        let cell = &view.cell;
-        let package = match &identity {
-            Identity::Borglet(_) => {
-                let machine = self.door.machine(&peer)?;
-                let id = asked.package.parse::<PackageId>();
-                let id = id.map_err(|error| Status::invalid_argument(error.to_string()))?;
-                used_on(cell, &machine, &id)?
-            }
-            _ => {
-                let by = self.door.caller(&peer)?;
-                readable(cell, &by.user, named(&by.user, &asked.package)?)?
-            }
+        if let Identity::Borglet(_) = &identity {
+            let machine = self.door.machine(&peer)?;
+            let id = asked.package.parse::<PackageId>();
+            let id = id.map_err(|error| Status::invalid_argument(error.to_string()))?;
+            let package = used_on(&view.cell, &machine, &id)?;
+            return self.begin_read(package, &identity).map(Response::new);
+        }
+        let by = self.door.caller(&peer)?;
+        let (this, user) = (self.clone(), by.user.clone());
+        let answer = move |_: &Reads<'_>| {
+            let view = this.door.core.view();
+            let package = readable(&view.cell, &user, named(&user, &asked.package)?)?;
+            this.begin_read(package, &identity)
         };
-        Ok(Response::new(v1::ReadPackageResponse {
-            right: Some(self.right_to_read(package, &identity)?),
-            package: Some(package.into()),
-            stores: self.stores(),
-        }))
+        self.door.read_some(&by, answer).await
     }
 
     async fn announce(
