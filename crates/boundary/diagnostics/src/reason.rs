@@ -178,6 +178,13 @@ pub(crate) fn package(id: &PackageId, why: PackageProblem) -> String {
             "package {id} has {number} readers: the maximum is {READERS_OF_A_PACKAGE_MAX}, unless everyone may \
              use it"
         ),
+        PackageProblem::NotAnImage => format!(
+            "package {id} is not an image, and cannot be the root of a task: name it in packages, or import an \
+             image (bourg package import)"
+        ),
+        PackageProblem::IsAnImage => {
+            format!("package {id} is an image: name it as the image of the tasks, not in packages")
+        }
     }
 }
 

@@ -22,8 +22,8 @@ use cell::{
 use model::{
     Band, Bytes, Capability, CollectionId, Digest, FilePath, GcuFactor, GrantId, JobName,
     LabelQuery, LockMode, LockSessionId, LogIndex, MachineName, MilliCores, Package, PackageId,
-    PackageKind, PackageReaders, PortName, ReplicaId, Resources, Sequencer, Serial, Span,
-    TaskIndex, TaskSelection, Time, UserName, Version,
+    PackageKind, PackageReaders, PackageReference, PortName, ReplicaId, Resources, Sequencer,
+    Serial, Span, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -232,7 +232,11 @@ impl Values {
             content: prop::collection::vec(any::<u8>(), 0..4).prop_map(Arc::from).boxed(),
             generation: prop::option::weighted(0.2, small_or_huge().prop_map(LogIndex)).boxed(),
             sequencer: prop::option::weighted(0.2, sequencer(one_of(PATHS))).boxed(),
-            package: None,
+            package: Some(
+                (one_of::<UserName>(&["ana", "bob"]), one_of(&["app@1", "app@2", "tools@1"]))
+                    .prop_map(|(owner, package): (_, PackageReference)| package.of(&owner))
+                    .boxed(),
+            ),
             // Jobs cannot have the name of a service.
             service: one_of(&["all", "front", "all", "front", "web"]),
             port: one_of(&["http", "rpc"]),

@@ -15,7 +15,7 @@ const ID: &str = "a package such as ana/app@3";
 /// The mutation that the words stand for, if it is about packages, and the package's owner.
 pub(crate) fn mutation(words: &[&str]) -> Result<Option<(UserName, Mutation)>, ScriptError> {
     Ok(Some(match words {
-        ["package", id, content, mebibytes, readers @ ..] => {
+        [kind @ ("package" | "image"), id, content, mebibytes, readers @ ..] => {
             let id: PackageId = value(id, ID)?;
             // Contents of scripts are numbers: equal ones have one digest.
             let mut digest = [0; Digest::BYTES];
@@ -32,7 +32,7 @@ pub(crate) fn mutation(words: &[&str]) -> Result<Option<(UserName, Mutation)>, S
             let package = Package {
                 id,
                 digest: Digest::from_bytes(digest),
-                kind: PackageKind::Files,
+                kind: if *kind == "image" { PackageKind::Image } else { PackageKind::Files },
                 stored,
                 unpacked: stored,
                 entries: 1,

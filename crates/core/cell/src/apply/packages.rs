@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use event::{EventKind, Subject};
-use model::{Capability, Package, PackageId, PackageReaders, UserName};
+use model::{Capability, Package, PackageId, PackageKind, PackageReaders, UserName};
 use spec::JobSpec;
 
 use super::capability::not_allowed;
@@ -114,7 +114,8 @@ impl Job {
 }
 
 impl Cell {
-    /// Rejects a description of a user's job that uses packages that do not exist, or that the user may not use.
+    /// Rejects a description of a user's job that uses packages that do not exist, that the user may not use, or that
+    /// are not of the kind that it needs.
     /// Those that the job has already are not checked again: what was admitted goes on.
     pub(super) fn check_packages(
         &self,
@@ -131,6 +132,13 @@ impl Cell {
                 let what = Permission::OfPackage { id, what: PackagePermission::Use };
                 return Err(not_allowed(owner, what, Permitted::User(user)));
             }
+            let is_root = spec.task.image.as_ref().is_some_and(|image| image.of(owner) == id);
+            let why = match (is_root, package.kind) {
+                (true, PackageKind::Files) => PackageProblem::NotAnImage,
+                (false, PackageKind::Image) => PackageProblem::IsAnImage,
+                (true, PackageKind::Image) | (false, PackageKind::Files) => continue,
+            };
+            return Err(Rejection::InvalidPackage { id, why });
         }
         Ok(())
     }

@@ -242,6 +242,10 @@ pub enum PackageProblem {
         /// Their number.
         number: u64,
     },
+    /// It is to be the root of a task, and is not an image.
+    NotAnImage,
+    /// It is to be below `/packages`, and is an image.
+    IsAnImage,
 }
 
 /// What is wrong with the drain of a machine.

@@ -82,7 +82,7 @@ fn a_package_is_used_by_its_owner_and_its_readers() {
         SUBMIT job 2 (new)
         SUBMIT 2-0-1 (new)
         job 2
-        > submit eve/c 1 image=ana/app@1
+        > submit eve/c 1 packages=ana/app@1
         refused: eve may not use package ana/app@1: ana may
         > submit bob/d 1 packages=app@1
         refused: there is no package bob/app@1 (bourg package list shows those that you may use)
@@ -181,5 +181,16 @@ fn users_share_the_bytes_of_packages() {
         > package root/app@1 7 1000000
         SET_PACKAGE root/app@1 976.5 GiB
         new
+    "#]]);
+}
+
+#[test]
+fn an_image_is_the_root_of_tasks_and_a_package_of_files_is_not() {
+    session(&expect![[r#"
+        > image ana/web@1 7 100
+        > package ana/app@1 8 100
+        > submit ana/a 1 packages=web@1
+        > submit ana/b 1 image=app@1
+        > submit ana/c 1 image=web@1 packages=app@1
     "#]]);
 }

@@ -249,6 +249,8 @@ impl From<PackageProblem> for invalid_package::Why {
         match why {
             PackageProblem::OwnerAsReader => Self::OwnerAsReader(v1::Nothing {}),
             PackageProblem::Readers { number } => Self::Readers(number),
+            PackageProblem::NotAnImage => Self::NotAnImage(v1::Nothing {}),
+            PackageProblem::IsAnImage => Self::IsAnImage(v1::Nothing {}),
         }
     }
 }
@@ -259,6 +261,8 @@ impl From<invalid_package::Why> for PackageProblem {
         match why {
             Why::OwnerAsReader(v1::Nothing {}) => Self::OwnerAsReader,
             Why::Readers(number) => Self::Readers { number },
+            Why::NotAnImage(v1::Nothing {}) => Self::NotAnImage,
+            Why::IsAnImage(v1::Nothing {}) => Self::IsAnImage,
         }
     }
 }

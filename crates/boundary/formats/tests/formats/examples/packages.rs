@@ -63,6 +63,8 @@ pub(super) fn answers() -> Vec<Result<Reply, Rejection>> {
         Err(Rejection::NoSuchPackage { id: id("ana/app@3") }),
         invalid(PackageProblem::OwnerAsReader),
         invalid(PackageProblem::Readers { number: 101 }),
+        invalid(PackageProblem::NotAnImage),
+        invalid(PackageProblem::IsAnImage),
         Err(Rejection::PackageVersionExists { id: id("ana/app@3"), digest }),
         Err(Rejection::PackageInUse { id: id("ana/app@3"), owner, job }),
     ]
