@@ -20,6 +20,17 @@ pub const NOTICE_DIRECTORY: &str = "/run/bourg/notice";
 /// The name of the file there, which exists only once notice is given.
 pub const NOTICE_FILE: &str = "notice.json";
 
+/// What an image says of how it is started. What a job says itself counts instead.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImageDefaults {
+    /// The program, with the arguments that always come first.
+    pub entrypoint: Vec<String>,
+    /// Further arguments, or the program if there is no entrypoint.
+    pub cmd: Vec<String>,
+    /// The environment.
+    pub env: Vec<(String, String)>,
+}
+
 /// A fully specified start of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
@@ -48,6 +59,18 @@ impl Launch {
         env.retain(|(name, _)| !desired.spec.env.contains_key(name));
         env.extend(own);
         Self { instance: desired.instance, argv, env, uid, cpus: Vec::new(), desired }
+    }
+
+    /// Completes the start of a task whose root is an image: a job without a command runs the image's, with
+    /// its entrypoint, and the image's variables are there unless the cell or the job sets them.
+    pub fn complete(&mut self, image: ImageDefaults) {
+        if self.argv.is_empty() {
+            self.argv = [image.entrypoint, image.cmd].concat();
+        }
+        let is_set = |name: &String| self.env.iter().any(|(other, _)| other == name);
+        let mut env: Vec<_> = image.env.into_iter().filter(|(name, _)| !is_set(name)).collect();
+        env.append(&mut self.env);
+        self.env = env;
     }
 }
 

@@ -382,6 +382,38 @@ fn the_environment_names_the_task_and_its_ports() {
 }
 
 #[test]
+fn an_image_gives_what_the_job_does_not_say() {
+    let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let image = || ImageDefaults {
+        entrypoint: owned(&["/entry", "-v"]),
+        cmd: owned(&["serve"]),
+        env: [("PATH", "/app"), ("PORT", "80"), ("MODE", "image")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+    };
+    let launch = |cmd: &[&str]| {
+        let mut desired = desired(3, 31000);
+        let spec = Arc::make_mut(&mut desired.spec);
+        spec.cmd = owned(cmd);
+        spec.env.insert("MODE".to_owned(), "job".to_owned());
+        let mut launch = Launch::new(desired, None, 1);
+        launch.complete(image());
+        launch
+    };
+    assert_eq!(launch(&[]).argv, ["/entry", "-v", "serve"]);
+    let replaced = launch(&["/bin/sh", "-c", "true"]);
+    assert_eq!(replaced.argv, ["/bin/sh", "-c", "true"]);
+    let value = |name: &str| {
+        let mut found = replaced.env.iter().filter(|(other, _)| other == name);
+        let value = found.next().map(|(_, value)| value.as_str());
+        assert_eq!(found.next(), None, "{name} is there once");
+        value
+    };
+    // The port is the task's, and the job's own variable is its own.
+    assert_eq!(["PATH", "PORT", "MODE"].map(value), [Some("/app"), Some("31000"), Some("job")]);
+}
+
+#[test]
 fn a_new_limit_is_asked_for_until_it_is_in_force() {
     let mut world = World::new();
     let held = |world: &World| world.borglet.limit(instance(0)).expect("it is here").to_string();

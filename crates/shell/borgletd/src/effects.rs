@@ -2,7 +2,6 @@
 //! inputs.
 
 use borglet::{DesiredAlloc, Effect, HeldPort, Input, Launch, Notice, Rule};
-use linux::record::Bind;
 use linux::task::{Delivery, ShimChild, TaskDirectory, TaskError};
 use linux::uid::Holder;
 use model::{End, FinalUsage, InstanceId, Resources, Stamp, UserName};
@@ -20,7 +19,7 @@ use super::clients::Clients;
 use super::disk;
 use super::message::Message;
 use super::notice;
-use super::packages::Packages;
+use super::packages::{FoundPackages, Packages};
 use super::ports;
 use super::probe;
 use super::readable::readable;
@@ -90,13 +89,13 @@ pub(crate) struct Provided {
 }
 
 impl Provided {
-    /// Gets what a task needs: packages, and last its certificate. Returns its bind mounts.
-    async fn begin(&self, launch: &Launch, uid: u32) -> anyhow::Result<Vec<Bind>> {
-        let mut binds = self.packages.begin(&launch.desired).await?;
+    /// Gets what a task needs: packages and image, and last its certificate, which is among the bind mounts.
+    async fn begin(&self, launch: &Launch, uid: u32) -> anyhow::Result<FoundPackages> {
+        let mut found = self.packages.begin(&launch.desired).await?;
         if launch.desired.spec.api {
-            binds.push(self.clients.begin(launch.instance, uid).await?);
+            found.binds.push(self.clients.begin(launch.instance, uid).await?);
         }
-        Ok(binds)
+        Ok(found)
     }
 
     /// An instance has ended, or was not started.
@@ -422,8 +421,9 @@ impl Executor {
             Ok(task) => task,
             Err(begun) => return Ok(begun),
         };
-        let mut provided = Vec::new();
-        if launch.desired.spec.api || !launch.desired.spec.packages.is_empty() {
+        let mut provided = FoundPackages::default();
+        let spec = &launch.desired.spec;
+        if spec.api || spec.image.is_some() || !spec.packages.is_empty() {
             // Masters and stores may take their time.
             drop(turn);
             provided = match start.unless_stopped(self.provided.begin(&launch, uid)).await? {

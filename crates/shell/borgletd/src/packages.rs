@@ -2,8 +2,9 @@
 //! use them, and removed when they have not been used for long.
 //!
 //! ```text
-//! packages/layers/DIGEST/       the files of a layer, by the digest of its tree
-//! packages/layers/.new-DIGEST/  one that is being unpacked; removed at the next start
+//! packages/layers/DIGEST/         the files of a layer, by the digest of its tree
+//! packages/layers/DIGEST.used     for whom it was fetched; modified when it was used last
+//! packages/layers/.new-DIGEST-1/  one that is being unpacked; removed at the next start
 //! ```
 //!
 //! A layer has its name only when it is complete. What a package is called and who may read it is asked of a master at
@@ -11,26 +12,28 @@
 
 mod fetch;
 mod layers;
+mod taken;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use api::v1;
 use borglet::{Desired, PACKAGES_DIRECTORY};
 use client::packages::{PackageReader, StoreError};
 use linux::record::Bind;
-use model::{Digest, InstanceId, PackageId};
-use package::manifest::{Layer, Manifest};
+use model::{Bytes, Digest, InstanceId, PackageId};
+use package::manifest::{ImageConfig, Layer, Manifest};
 use process::renewal::{Masters, explained};
 use rpc::service::packages_client::PackagesClient;
 use rpc::{Expect, Role, Rotating};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tonic::{Request, Status};
 
-use self::layers::Layers;
+use self::layers::{Layers, Unused};
 use super::clients::is_final;
 use super::tasks::Files;
 
@@ -42,6 +45,24 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(200);
 /// How often unused layers are looked for.
 const LOOK: Duration = Duration::from_secs(60);
+
+/// What a task finds of its packages.
+#[derive(Debug, Default)]
+pub(super) struct FoundPackages {
+    /// Its packages of files.
+    pub(super) binds: Vec<Bind>,
+    /// Its root, if that is an image.
+    pub(super) image: Option<FoundImage>,
+}
+
+/// An image on this machine.
+#[derive(Debug)]
+pub(super) struct FoundImage {
+    /// The directories of its layers, from the lowest to the highest.
+    pub(super) layers: Vec<PathBuf>,
+    /// How it is started.
+    pub(super) config: ImageConfig,
+}
 
 /// The packages of a machine. Clones share their state.
 #[derive(Clone)]
@@ -65,20 +86,25 @@ impl Packages {
         Ok(Self(Arc::new(Inner { credentials, masters, layers, used: Mutex::default() })))
     }
 
-    /// Makes the packages of a task available. Returns its bind mounts.
+    /// Makes the packages of a task available, and its image.
     ///
     /// # Errors
     /// When one cannot be fetched, with the reason; nothing is left of it then.
-    pub(super) async fn begin(&self, desired: &Desired) -> anyhow::Result<Vec<Bind>> {
-        let mut binds = Vec::new();
+    pub(super) async fn begin(&self, desired: &Desired) -> anyhow::Result<FoundPackages> {
+        let mut found = FoundPackages::default();
+        if let Some(image) = &desired.spec.image {
+            let id = image.of(&desired.user);
+            let image = self.image(desired, &id).await;
+            found.image = Some(image.with_context(|| format!("cannot get image {id}"))?);
+        }
         for package in &desired.spec.packages {
             let id = package.of(&desired.user);
-            let layer = self.layer(desired, &id).await;
-            let source = layer.with_context(|| format!("cannot get package {id}"))?;
+            let files = self.files(desired, &id).await;
+            let source = files.with_context(|| format!("cannot get package {id}"))?;
             let target = PathBuf::from(PACKAGES_DIRECTORY).join(id.name.as_str());
-            binds.push(Bind { source, target, writable: false });
+            found.binds.push(Bind { source, target, writable: false });
         }
-        Ok(binds)
+        Ok(found)
     }
 
     /// An instance has ended: its packages may be removed.
@@ -98,24 +124,87 @@ impl Packages {
     /// Removes what has not been used for long, forever.
     pub(super) async fn run(self) -> std::convert::Infallible {
         loop {
-            let used = lock(&self.0.used).values().flatten().copied().collect();
-            self.0.layers.remove_unused(used).await;
+            self.0.layers.remove_unused(&self.used(), Unused::Old).await;
             sleep(LOOK).await;
         }
     }
 
+    /// The number of layers of packages and images that are here, and their bytes.
+    pub(super) fn totals(&self) -> (usize, Bytes) {
+        self.0.layers.totals()
+    }
+
+    /// The layers that instances use.
+    fn used(&self) -> BTreeSet<Digest> {
+        lock(&self.0.used).values().flatten().copied().collect()
+    }
+
     /// The directory with the files of a package.
-    async fn layer(&self, desired: &Desired, id: &PackageId) -> anyhow::Result<PathBuf> {
+    async fn files(&self, desired: &Desired, id: &PackageId) -> anyhow::Result<PathBuf> {
+        let (manifest, reader) = self.find(id).await?;
+        let layer = files_of(&manifest)?;
+        let mut layers = self.layers(desired, std::slice::from_ref(layer), &reader).await?;
+        layers.pop().context("it has no layer")
+    }
+
+    async fn image(&self, desired: &Desired, id: &PackageId) -> anyhow::Result<FoundImage> {
+        let (manifest, reader) = self.find(id).await?;
+        let here = image_architecture();
+        let variant = manifest.variant(here).ok_or_else(|| {
+            let others: Vec<&str> =
+                manifest.variants.iter().map(|variant| variant.architecture.as_str()).collect();
+            anyhow!("it is for {}, and this machine is {here}", others.join(", "))
+        })?;
+        let config = variant.config.clone().context("it is a package of files, and no image")?;
+        // The kernel merges no directory with itself. The higher of two equal layers undoes all that the lower did.
+        let mut seen = BTreeSet::new();
+        let higher = variant.layers.iter().rev().filter(|layer| seen.insert(layer.digest));
+        let mut layers: Vec<Layer> = higher.cloned().collect();
+        layers.reverse();
+        let layers = self.layers(desired, &layers, &reader).await?;
+        Ok(FoundImage { layers, config })
+    }
+
+    /// What a package consists of, and how its parts are read.
+    async fn find(&self, id: &PackageId) -> anyhow::Result<(Manifest, PackageReader)> {
         let v1::ReadPackageResponse { right, package, stores } = self.right(id).await?;
         let digest = package.unwrap_or_default().digest;
         let digest: Digest = digest.parse().context("the master's answer")?;
         let store = stores.first().ok_or(StoreError::NoStore)?;
         let reader = PackageReader::new(store, &self.0.credentials, right.unwrap_or_default())?;
-        let manifest = self.manifest(reader.clone(), digest).await?;
-        let layer = files_of(&manifest)?;
-        // Before it is looked for: it is not removed from here on.
-        lock(&self.0.used).entry(desired.instance).or_default().insert(layer.digest);
-        self.0.layers.get(&desired.user, layer, reader).await
+        Ok((self.manifest(reader.clone(), digest).await?, reader))
+    }
+
+    /// The directories of layers, which are fetched side by side if they are not here.
+    async fn layers(
+        &self,
+        desired: &Desired,
+        layers: &[Layer],
+        reader: &PackageReader,
+    ) -> anyhow::Result<Vec<PathBuf>> {
+        let user = &desired.user;
+        // Before they are looked for: they are not removed from here on.
+        let digests = layers.iter().map(|layer| layer.digest);
+        lock(&self.0.used).entry(desired.instance).or_default().extend(digests);
+        let is_missing = |layer: &&Layer| !self.0.layers.has(layer.digest);
+        let mut missing = layers.iter().filter(is_missing);
+        if missing.any(|layer| !self.0.layers.has_room(user, layer)) {
+            self.0.layers.remove_unused(&self.used(), Unused::All).await;
+        }
+        let mut fetched = JoinSet::new();
+        for (number, layer) in layers.iter().cloned().enumerate() {
+            let (inner, user, reader) = (Arc::clone(&self.0), user.clone(), reader.clone());
+            fetched.spawn(async move {
+                let directory = inner.layers.get(&user, &layer, reader).await;
+                directory.map(|directory| (number, directory))
+            });
+        }
+        let mut directories = BTreeMap::new();
+        while let Some(next) = fetched.join_next().await {
+            let (number, directory) = next.context("fetching a layer")??;
+            directories.insert(number, directory);
+        }
+        Ok(directories.into_values().collect())
     }
 
     async fn manifest(&self, reader: PackageReader, digest: Digest) -> anyhow::Result<Manifest> {
@@ -163,6 +252,17 @@ impl Packages {
             }
         }
         Err(failed)
+    }
+}
+
+/// What images call the architecture of this machine.
+fn image_architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "x86" => "386",
+        "powerpc64" => "ppc64le",
+        other => other,
     }
 }
 

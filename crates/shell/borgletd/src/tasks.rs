@@ -15,7 +15,7 @@ use borglet::{Desired, DesiredAlloc, KeptData, Launch, Recovered, RecoveredStatu
 use linux::Isolation;
 use linux::alloc::SHARED_DIRECTORY;
 use linux::cgroup::{self, Hierarchy, TaskCgroup};
-use linux::record::{self, Bind, BindablePorts, Jail, Rotation};
+use linux::record::{self, BindablePorts, Jail, Rotation};
 use linux::task::{Inspection, LostReason, Resized, ShimServer, TaskDirectory};
 use linux::tree::Used;
 use linux::uid::Holder;
@@ -32,6 +32,7 @@ use super::end_records::{end, lost, usage};
 use super::log_settings::KnownLogSettings;
 use super::names::TaskResolver;
 use super::owners::Owners;
+use super::packages::FoundPackages;
 use super::port_isolation::{PortIsolation, WantedPortIsolation};
 use super::{notice, oom, program};
 
@@ -277,13 +278,13 @@ impl Files {
     pub(crate) fn launch_record(
         &self,
         launch: &Launch,
-        provided: Vec<Bind>,
+        provided: FoundPackages,
     ) -> anyhow::Result<record::Launch> {
         let Desired { instance, alloc, user, job, priority, spec, ports, .. } = &launch.desired;
         let (index, generation) = (instance.index, instance.generation);
         let mut jail = Jail::host(self.executable().to_owned());
         jail.binds.extend(alloc.map(|alloc| self.shown_alloc(alloc)).transpose()?);
-        jail.binds.extend(provided);
+        jail.binds.extend(provided.binds);
         jail.binds.push(notice::bind(&self.task(*instance)?));
         let network = self.network_of(&launch.desired)?;
         let gateway = network.as_ref().map(|network| network.gateway);

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +14,7 @@ use anyhow::{Context as _, ensure};
 use client::packages::PackageReader;
 use linux::disk::Disk;
 use linux::tree::remove_tree;
-use model::{Bytes, Digest, UserName};
+use model::{Beyond, Bytes, Digest, UserName};
 use package::chunk::{ChunkRef, ChunkSource};
 use package::manifest::Layer;
 use package::tree::{EntryKind, Segment, TreeReader};
@@ -24,6 +25,7 @@ use tokio::task::spawn_blocking;
 
 use super::fetch::Ahead;
 use super::lock;
+use super::taken::{LayerTaken, Taken, UseMarker};
 
 /// How long a layer stays that nobody uses: a day.
 const KEPT_UNUSED: Duration = Duration::from_secs(24 * 60 * 60);
@@ -42,6 +44,18 @@ pub(super) struct Layers {
     /// One task at a time unpacks a layer.
     turns: Mutex<BTreeMap<Digest, Arc<AsyncMutex<()>>>>,
     at_once: Turns<UserName>,
+    taken: Taken,
+    /// The number of the next directory for a layer that is not complete.
+    next: AtomicU64,
+}
+
+/// Which layers that nobody uses are removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unused {
+    /// Those that were not used for long; all if the disk is short.
+    Old,
+    /// All.
+    All,
 }
 
 impl Layers {
@@ -59,7 +73,30 @@ impl Layers {
             }
         }
         let (turns, at_once) = (Mutex::default(), Turns::new(AT_ONCE));
-        Ok(Self { directory, turns, at_once })
+        let (taken, next) = (Taken::default(), AtomicU64::new(0));
+        let layers = Self { directory, turns, at_once, taken, next };
+        for layer in layers.all()? {
+            let marker = layers.marker(layer);
+            match LayerTaken::read(&marker.0) {
+                Some(taken) => layers.taken.adopt(layer, taken),
+                None => tracing::warn!("{} does not say whose layer it is", marker.0.display()),
+            }
+        }
+        Ok(layers)
+    }
+
+    /// The layers that are there.
+    fn all(&self) -> io::Result<Vec<Digest>> {
+        let mut all = Vec::new();
+        for entry in fs::read_dir(&self.directory)? {
+            all.extend(self.named(&entry?.path()));
+        }
+        Ok(all)
+    }
+
+    /// Whether a layer is there.
+    pub(super) fn has(&self, layer: Digest) -> bool {
+        self.directory.join(layer.to_string()).exists()
     }
 
     /// The digest of the layer in a directory.
@@ -82,18 +119,32 @@ impl Layers {
             true => Ok(()),
             false => {
                 let _one_of_few = self.at_once.of(user).await;
-                self.fetch(layer, reader, &path).await
+                self.fetch(user, layer, reader, &path).await
             }
         };
         drop(turn);
         lock(&self.turns).retain(|_, turn| Arc::strong_count(turn) > 1);
         fetched?;
-        self.note_use(layer.digest);
+        if let Err(error) = self.marker(layer.digest).touch() {
+            tracing::warn!("cannot record the use of layer {}: {error}", layer.digest);
+        }
         Ok(path)
     }
 
-    async fn fetch(&self, layer: &Layer, reader: PackageReader, path: &Path) -> anyhow::Result<()> {
-        self.has_room(layer)?;
+    async fn fetch(
+        &self,
+        user: &UserName,
+        layer: &Layer,
+        reader: PackageReader,
+        path: &Path,
+    ) -> anyhow::Result<()> {
+        ensure!(
+            layer.tree.iter().map(|chunk| u64::from(chunk.length)).sum::<u64>() <= TREE_BYTES_MAX,
+            "its list of files has more than {TREE_BYTES_MAX} bytes"
+        );
+        let taken = LayerTaken::new(user, Bytes(layer.unpacked));
+        let room = self.taken.reserve(layer.digest, taken.clone(), self.free()?);
+        let room = room.map_err(|beyond| anyhow::anyhow!("{}", no_room(layer, user, beyond)))?;
         let mut tree = BTreeMap::new();
         let mut encoded = Vec::new();
         let mut chunks = reader.read(layer.tree.iter().map(|chunk| chunk.digest));
@@ -112,61 +163,56 @@ impl Layers {
         }
         drop(encoded);
         let (ahead, reading) = Ahead::begin(reader.read(chunks));
-        let new = self.directory.join(format!(".new-{}", layer.digest));
-        let (layer, into) = (layer.clone(), new.clone());
+        // No two have the same name: a thread whose start was prevented may still remove its own.
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let new = self.directory.join(format!("{}{}-{number}", UNFINISHED[0], layer.digest));
+        let (of, into) = (layer.clone(), new.clone());
         let (done, is_done) = oneshot::channel();
         // A thread of its own: the few for other work that blocks would all wait for stores.
         std::thread::Builder::new().name("unpack".to_owned()).spawn(move || {
             let mut source = LayerChunks { tree, ahead };
-            // Nobody waits if the start was prevented; what is there is removed below.
-            let _ = done.send(unpack_into(&layer, &mut source, &into));
-        })?;
-        let (unpacked, ()) = tokio::join!(is_done, reading);
-        let moved = match unpacked.context("the thread that unpacks has ended")? {
-            Ok(()) => fs::rename(&new, path).map_err(anyhow::Error::from),
-            Err(error) => Err(error),
-        };
-        if moved.is_err() {
-            let removed = spawn_blocking(move || remove_tree(&new)).await?;
-            if let Err(error) = removed {
+            let unpacked = unpack_into(&of, &mut source, &into);
+            let is_complete = unpacked.is_ok();
+            // Nobody waits if the start was prevented.
+            let is_taken = done.send(unpacked).is_ok();
+            if !(is_complete && is_taken)
+                && let Err(error) = remove_tree(&into)
+            {
                 tracing::error!("cannot remove an incomplete layer: {error}");
             }
-        }
-        moved
-    }
-
-    /// Whether the disk has room for a layer, and a tenth of it is free afterwards.
-    fn has_room(&self, layer: &Layer) -> anyhow::Result<()> {
-        ensure!(
-            layer.tree.iter().map(|chunk| u64::from(chunk.length)).sum::<u64>() <= TREE_BYTES_MAX,
-            "its list of files has more than {TREE_BYTES_MAX} bytes"
-        );
-        let disk = Disk::of(&self.directory)?;
-        let free = disk.free_bytes.saturating_sub(disk.bytes / FREE_PART);
-        ensure!(
-            layer.unpacked <= free,
-            "it takes {}, and the disk of this machine has {} for it",
-            Bytes(layer.unpacked),
-            Bytes(free)
-        );
+        })?;
+        let (unpacked, ()) = tokio::join!(is_done, reading);
+        unpacked.context("the thread that unpacks has ended")??;
+        taken.write(&self.marker(layer.digest).0)?;
+        fs::rename(&new, path)?;
+        room.keep();
         Ok(())
     }
 
-    fn marker(&self, layer: Digest) -> PathBuf {
-        self.directory.join(format!("{layer}.used"))
+    /// What is free for layers, so that a tenth of the disk stays free.
+    pub(super) fn free(&self) -> anyhow::Result<Bytes> {
+        let disk = Disk::of(&self.directory)?;
+        Ok(Bytes(disk.free_bytes.saturating_sub(disk.bytes / FREE_PART)))
     }
 
-    /// Remembers that a layer was used now.
-    fn note_use(&self, layer: Digest) {
-        let noted = File::create(self.marker(layer));
-        if let Err(error) = noted {
-            tracing::warn!("cannot record the use of layer {layer}: {error}");
-        }
+    /// Whether a layer that is not there would fit; if not, unused ones are to be removed before it is fetched.
+    pub(super) fn has_room(&self, user: &UserName, layer: &Layer) -> bool {
+        let taken = LayerTaken::new(user, Bytes(layer.unpacked));
+        self.free().is_ok_and(|free| self.taken.has_room(layer.digest, &taken, free))
     }
 
-    /// Removes layers that nobody uses: those that were not used for long, and all if the disk is short.
-    pub(super) async fn remove_unused(&self, used: BTreeSet<Digest>) {
-        for layer in self.unused(&used).unwrap_or_default() {
+    /// The number of layers, and the bytes of all.
+    pub(super) fn totals(&self) -> (usize, Bytes) {
+        self.taken.totals()
+    }
+
+    fn marker(&self, layer: Digest) -> UseMarker {
+        UseMarker(self.directory.join(format!("{layer}.used")))
+    }
+
+    /// Removes layers that nobody uses.
+    pub(super) async fn remove_unused(&self, used: &BTreeSet<Digest>, which: Unused) {
+        for layer in self.unused(used, which).unwrap_or_default() {
             let turn = Arc::clone(lock(&self.turns).entry(layer).or_default());
             // Somebody is fetching it, or about to use it.
             let Ok(_turn) = turn.try_lock() else { continue };
@@ -178,29 +224,40 @@ impl Layers {
             let removed = spawn_blocking(move || {
                 fs::rename(&path, &old)?;
                 remove_tree(&old).map_err(io::Error::other)?;
-                fs::remove_file(marker)
+                fs::remove_file(marker.0)
             });
             match removed.await.map_err(io::Error::other).and_then(|removed| removed) {
-                Ok(()) => tracing::info!("removed layer {layer}, which was not used any more"),
+                Ok(()) => {
+                    self.taken.remove(layer);
+                    tracing::info!("removed layer {layer}, which was not used any more");
+                }
                 Err(error) => tracing::error!("cannot remove layer {layer}: {error}"),
             }
         }
     }
 
-    fn unused(&self, used: &BTreeSet<Digest>) -> io::Result<Vec<Digest>> {
+    fn unused(&self, used: &BTreeSet<Digest>, which: Unused) -> io::Result<Vec<Digest>> {
         let disk = Disk::of(&self.directory).ok();
         let is_short = disk.is_some_and(|disk| disk.free_bytes < disk.bytes / FREE_PART);
-        let mut unused = Vec::new();
-        for entry in fs::read_dir(&self.directory)? {
-            let Some(layer) = self.named(&entry?.path()) else { continue };
-            let last = fs::metadata(self.marker(layer)).and_then(|marker| marker.modified());
+        let is_old = |layer: &Digest| {
+            let last = self.marker(*layer).last_use();
             let age = last.map(|last| SystemTime::now().duration_since(last).unwrap_or_default());
-            if !used.contains(&layer) && (is_short || age.unwrap_or(KEPT_UNUSED) >= KEPT_UNUSED) {
-                unused.push(layer);
-            }
-        }
+            age.unwrap_or(KEPT_UNUSED) >= KEPT_UNUSED
+        };
+        let mut unused = self.all()?;
+        unused.retain(|layer| {
+            !used.contains(layer) && (which == Unused::All || is_short || is_old(layer))
+        });
         Ok(unused)
     }
+}
+
+/// Why a layer is not fetched.
+fn no_room(layer: &Layer, user: &UserName, beyond: Beyond) -> String {
+    format!(
+        "it takes {}, and the disk of this machine has no room for it in the share of {user}, in bytes: {beyond}",
+        Bytes(layer.unpacked)
+    )
 }
 
 /// The chunks of a layer: those of its tree, which are here, and those of its files, in the order of the tree.
