@@ -17,7 +17,6 @@ use command::{Code, Done, Failure};
 use masterd::{Dismissed, MasterArgs, ReplicaArgs};
 use packagesd::PackagesArgs;
 use schedulerd::SchedulerArgs;
-use spec::JobSpec;
 
 /// The system's allocator takes a third of the time of a log's replay; this one a tenth.
 #[global_allocator]
@@ -169,11 +168,13 @@ fn execute(bourg: Bourg) -> Result<ExitCode, Failure> {
 fn dev(DevCommand { file, imports, cell }: &DevCommand) -> Result<ExitCode, Failure> {
     // An invalid file is rejected before anything is started.
     let jobs = file.as_deref().map(|file| {
-        let specs = cli::evaluate::evaluate(file, imports)?;
-        let submit = async |connection: &mut Connection, specs: &[JobSpec], timeout| {
-            cli::submit_and_wait(connection, specs, timeout, file).await
+        let evaluated = cli::evaluate::evaluate(file, imports)?;
+        let first = evaluated.first().cloned();
+        let submit = async |connection: &mut Connection, timeout| {
+            let specs = evaluated.publish(connection).await?;
+            cli::submit_and_wait(connection, &specs, timeout, file).await
         };
-        Ok::<_, Failure>(dev::Jobs { specs, submit })
+        Ok::<_, Failure>(dev::Jobs { first, submit })
     });
     dev::dev(cell, jobs.transpose()?)
 }

@@ -87,6 +87,21 @@
   //   present, notPresent  ignore the value
   attribute(name):: constraint(name, relation=null, value=null, soft=false),
 
+  // A directory as one of the packages of a job: its tasks find the files below /packages/NAME
+  //
+  //   packages: [borg.directory('./app')]
+  //
+  // Commands that submit the job build the package and upload what is new. Its version is the first digits of its
+  // digest, so that the tasks are restarted if a file has changed, and only then.
+  //
+  //   path   relative to the file that is evaluated
+  //   name   the name of the package: by default the last part of the path
+  directory(path, name=null):: {
+    directory: path,
+    local parts = [part for part in std.split(path, '/') if part != '' && part != '.'],
+    name: if name != null then name else if parts == [] then path else parts[std.length(parts) - 1],
+  },
+
   // References, for commands and environments: replaced when a task starts on its machine.
   port(name):: '${port.%s}' % name,  // the number of one of its ports; also requests the port
   index:: '${task.index}',  // its place in its job, from 0

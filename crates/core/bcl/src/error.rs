@@ -220,6 +220,14 @@ pub enum ErrorKind {
     /// An invalid name.
     #[error(transparent)]
     Name(#[from] NameError),
+    /// A directory that cannot become a package.
+    #[error("{} cannot become a package: {why}", screen::quoted(.directory))]
+    Directory {
+        /// The path, as the file says it.
+        directory: String,
+        /// The reason.
+        why: String,
+    },
     /// The text is not a reference to a package.
     #[error(transparent)]
     Package(#[from] PackageReferenceError),

@@ -4,6 +4,7 @@ use rsjsonnet_lang::arena::Arena;
 use rsjsonnet_lang::program::Value;
 use spec::{JobSpec, Path};
 
+use crate::directories;
 use crate::error::{Error, ErrorKind, Errors};
 use crate::explain::Explainer;
 use crate::fields::{Diagnostic, Diagnostics};
@@ -38,13 +39,14 @@ pub fn evaluate(
             return Err(Explainer { interpreter: &interpreter, settings }.explain(failure).into());
         }
     };
-    let files = &interpreter.host.files;
-    let result = result(&value).map_err(|kind| {
+    let (files, loader) = (&interpreter.host.files, &mut *interpreter.host.loader);
+    let mut result = result(&value).map_err(|kind| {
         let arena = Arena::new();
         let spot = Trees::new(files, &arena).locate(FileId(0), &Json::Null, &Path::top());
         Error { place: spot.map(|spot| files.place(spot.whole)), ..Error::new(kind) }
     })?;
     let mut found = Diagnostics::default();
+    directories::resolve(&mut result, loader, &mut found);
     let jobs: Vec<JobSpec> = match &result {
         Json::List(values) => {
             let job = |(position, job)| {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use model::PackageReference;
 use rsjsonnet_lang::arena::Arena;
 use rsjsonnet_lang::interner::InternedStr;
 use rsjsonnet_lang::program::{
@@ -40,6 +41,16 @@ pub trait Loader {
     /// # Errors
     /// When there is no such file: every name that was tried, with the reason.
     fn load(&mut self, from: &str, path: &str) -> Result<Loaded, NotLoaded>;
+
+    /// Makes a package of a directory: the path as the evaluated file says it, and the name of the package. The same
+    /// directory may be asked for more than once. The default implementation has no directories.
+    ///
+    /// # Errors
+    /// When that cannot be done: the reason.
+    fn directory(&mut self, path: &str, name: &str) -> Result<PackageReference, String> {
+        let _ = (path, name);
+        Err("there are no directories here".to_owned())
+    }
 
     /// Receives the file's trace output (`std.trace`). The text may contain anything. The default
     /// implementation discards it.
@@ -105,7 +116,7 @@ pub(crate) struct Interpreter<'p, 'l> {
 
 /// The callbacks of the interpreter.
 pub(crate) struct Host<'p, 'l> {
-    loader: &'l mut dyn Loader,
+    pub(crate) loader: &'l mut dyn Loader,
     pub(crate) files: Files,
     sources: BTreeMap<SourceId, FileId>,
     thunks: BTreeMap<FileId, Thunk<'p>>,

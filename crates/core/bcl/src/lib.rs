@@ -23,6 +23,7 @@
 
 mod autoscale;
 mod constraints;
+mod directories;
 mod ends;
 mod error;
 mod evaluate;

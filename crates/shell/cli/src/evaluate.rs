@@ -9,10 +9,15 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use bcl::Settings;
 use command::{Failure, output};
+use client::Connection;
+use model::{JobName, PackageId, PackageReference, PackageVersion};
 use nix::sys::resource::{Resource, setrlimit};
+use serde::{Deserialize, Serialize};
 use spec::JobSpec;
 
-use crate::imports::{Files, ImportArgs, read_bounded};
+use crate::imports::{Files, ImportArgs, PackageDirectory, read_bounded};
+use crate::package::Readers;
+use crate::package::upload::{self, Content, NewVersion};
 
 /// The maximum time of an evaluation.
 const TIME_MAX: Duration = Duration::from_secs(8);
@@ -29,11 +34,91 @@ const STACK: usize = 16 << 20;
 /// The name of the hidden command that the child runs.
 pub(crate) const COMMAND: &str = "evaluate-in-this-process";
 
+/// What the child prints, as JSON.
+#[derive(Debug, Serialize, Deserialize)]
+struct Output {
+    jobs: Vec<api::v1::JobSpec>,
+    directories: Vec<PackageDirectory>,
+}
+
+/// The jobs of a file, of which some may have packages that are still directories.
+#[derive(Debug)]
+pub struct Evaluated {
+    jobs: Vec<JobSpec>,
+    directories: Vec<PackageDirectory>,
+}
+
+impl Evaluated {
+    /// Whether the file has no jobs.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// The name of the first job.
+    #[must_use]
+    pub fn first(&self) -> Option<&JobName> {
+        self.jobs.first().map(|job| &job.name)
+    }
+
+    /// The jobs, with the versions that the directories would have; nothing is uploaded.
+    ///
+    /// # Errors
+    /// If a directory cannot become a package.
+    pub fn into_jobs(mut self) -> Result<Vec<JobSpec>, Failure> {
+        for directory in std::mem::take(&mut self.directories) {
+            let content = Content::Directory(directory.path.clone());
+            self.replace(&directory, content.version()?)?;
+        }
+        Ok(self.jobs)
+    }
+
+    /// Makes packages of the directories and uploads what the store lacks. Returns the jobs, which use them.
+    ///
+    /// # Errors
+    /// If a directory cannot become a package, or it cannot be uploaded.
+    pub async fn publish(mut self, connection: &mut Connection) -> Result<Vec<JobSpec>, Failure> {
+        for directory in std::mem::take(&mut self.directories) {
+            let new = NewVersion {
+                owner: None,
+                name: directory.name.parse().map_err(Failure::failed)?,
+                version: None,
+                readers: Readers::default(),
+            };
+            let content = Content::Directory(directory.path.clone());
+            let added = upload::add(connection, &new, &content).await?;
+            if added.is_new() {
+                output::say(&format!("package  {added}\n"));
+            }
+            let id: PackageId = added.id.parse().map_err(Failure::failed)?;
+            self.replace(&directory, id.version)?;
+        }
+        Ok(self.jobs)
+    }
+
+    /// Gives a directory its version in all jobs.
+    fn replace(
+        &mut self,
+        directory: &PackageDirectory,
+        version: PackageVersion,
+    ) -> Result<(), Failure> {
+        let placeholder: PackageReference =
+            directory.placeholder.parse().map_err(Failure::failed)?;
+        for job in &mut self.jobs {
+            if job.task.packages.remove(&placeholder) {
+                let version = version.clone();
+                job.task.packages.insert(PackageReference { version, ..placeholder.clone() });
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Evaluates a file in a child process.
 ///
 /// # Errors
 /// If the file is invalid, or takes too much time or memory.
-pub fn evaluate(file: &Path, imports: &ImportArgs) -> Result<Vec<JobSpec>, Failure> {
+pub fn evaluate(file: &Path, imports: &ImportArgs) -> Result<Evaluated, Failure> {
     let shown = file.display();
     let failed = |what: &dyn std::fmt::Display| {
         Failure::failed(format!("error: {shown} cannot be evaluated: {what}"))
@@ -103,10 +188,11 @@ pub fn evaluate(file: &Path, imports: &ImportArgs) -> Result<Vec<JobSpec>, Failu
     if !stderr.is_empty() {
         output::say(&stderr);
     }
-    let jobs: Vec<api::v1::JobSpec> =
+    let Output { jobs, directories } =
         serde_json::from_slice(&output).map_err(|error| failed(&error))?;
     let jobs = jobs.into_iter().map(JobSpec::try_from);
-    jobs.collect::<Result<_, _>>().map_err(|error| failed(&error))
+    let jobs = jobs.collect::<Result<_, _>>().map_err(|error| failed(&error))?;
+    Ok(Evaluated { jobs, directories })
 }
 
 /// The child: evaluates the file and prints its jobs as a JSON array.
@@ -142,6 +228,6 @@ fn text_of(file: &Path, imports: &ImportArgs) -> Result<String, Failure> {
     let mut files = Files::new(file, imports);
     let jobs =
         bcl::evaluate(&name, &source, &mut files, &Settings::default()).map_err(Failure::usage)?;
-    let jobs: Vec<api::v1::JobSpec> = jobs.iter().map(Into::into).collect();
-    serde_json::to_string(&jobs).map_err(Failure::failed)
+    let (jobs, directories) = (jobs.iter().map(Into::into).collect(), files.into_directories());
+    serde_json::to_string(&Output { jobs, directories }).map_err(Failure::failed)
 }

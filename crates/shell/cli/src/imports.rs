@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use bcl::{Loaded, Loader, NotLoaded};
 use clap::Args;
+use model::{PackageName, PackageReference};
+use serde::{Deserialize, Serialize};
 
 /// The flags about imports.
 #[derive(Clone, Debug, Default, Args)]
@@ -32,6 +34,20 @@ impl ImportArgs {
     }
 }
 
+/// The maximum number of directories that one file makes packages of.
+const DIRECTORIES_MAX: usize = 64;
+
+/// A directory that becomes a package.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PackageDirectory {
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    /// The name of the package.
+    pub(crate) name: String,
+    /// The reference in the jobs that stands for it, until its version is known.
+    pub(crate) placeholder: String,
+}
+
 /// Resolves imports as files, relative to the importing file, and then to the libraries.
 pub(crate) struct Files {
     /// The folders from which files may be imported, without symlinks; `None` for any.
@@ -39,6 +55,7 @@ pub(crate) struct Files {
     /// The folder of the evaluated file, as it was given.
     folder: PathBuf,
     libraries: Vec<PathBuf>,
+    directories: Vec<PackageDirectory>,
 }
 
 impl Files {
@@ -53,16 +70,29 @@ impl Files {
         // A folder that is not there has no files.
         let all = all.filter_map(|folder| folder.canonicalize().ok()).collect();
         let allowed = (!imports.allow_imports).then_some(all);
-        Self { allowed, folder, libraries }
+        Self { allowed, folder, libraries, directories: Vec::new() }
+    }
+
+    /// The directories that the file makes packages of.
+    pub(crate) fn into_directories(self) -> Vec<PackageDirectory> {
+        self.directories
     }
 
     /// Reads a file if it may be imported, wherever symlinks lead; the error says why not.
     fn read(&self, found: &Path) -> Result<Vec<u8>, String> {
         let failed = |error: std::io::Error| error.to_string();
-        let Some(allowed) = &self.allowed else { return read_bounded(found).map_err(failed) };
-        let real = found.canonicalize().map_err(failed)?;
+        if self.allowed.is_none() {
+            return read_bounded(found).map_err(failed);
+        }
+        read_bounded(&self.allowed(found)?).map_err(failed)
+    }
+
+    /// What a path leads to, if the file may use it; the error says why not.
+    fn allowed(&self, found: &Path) -> Result<PathBuf, String> {
+        let real = found.canonicalize().map_err(|error| error.to_string())?;
+        let Some(allowed) = &self.allowed else { return Ok(real) };
         if allowed.iter().any(|folder| real.starts_with(folder)) {
-            return read_bounded(&real).map_err(failed);
+            return Ok(real);
         }
         Err(format!(
             "it is outside of {}, the folder of the file: to allow it, name its folder with --library \
@@ -89,6 +119,28 @@ impl Loader for Files {
             }
         }
         Err(NotLoaded { tried })
+    }
+
+    fn directory(&mut self, path: &str, name: &str) -> Result<PackageReference, String> {
+        let path = self.allowed(&self.folder.join(path))?;
+        if !path.is_dir() {
+            return Err("it is not a directory".to_owned());
+        }
+        let name: PackageName = name.parse().map_err(|error| format!("{error}"))?;
+        let is_same = |known: &PackageDirectory| known.path == path && known.name == name.as_str();
+        if let Some(known) = self.directories.iter().find(|known| is_same(known)) {
+            return known.placeholder.parse().map_err(|error| format!("{error}"));
+        }
+        let number = self.directories.len();
+        if number >= DIRECTORIES_MAX {
+            return Err(format!("the file has more than {DIRECTORIES_MAX} directories"));
+        }
+        let version = format!("borg.directory.{number}").parse();
+        let version = version.map_err(|error| format!("{error}"))?;
+        let reference = PackageReference { owner: None, name: name.clone(), version };
+        let (name, placeholder) = (name.to_string(), reference.to_string());
+        self.directories.push(PackageDirectory { path, name, placeholder });
+        Ok(reference)
     }
 
     fn trace(&mut self, text: &str) {

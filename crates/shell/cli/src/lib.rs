@@ -487,7 +487,7 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
 fn eval(args: &EvalArgs) -> Done {
     match &args.file {
         Some(file) if !args.print_library => {
-            let jobs = evaluate::evaluate(file, &args.imports)?;
+            let jobs = evaluate::evaluate(file, &args.imports)?.into_jobs()?;
             output::print(&format!("{}\n", api::json::jobs_to_json(&jobs).trim_end()))
         }
         _ => output::print(bcl::LIBRARY),

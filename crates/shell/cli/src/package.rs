@@ -2,6 +2,7 @@
 
 mod build;
 mod check;
+pub(crate) mod upload;
 
 use api::v1;
 use clap::{Args, Subcommand};

@@ -34,6 +34,7 @@ pub(crate) fn plan(cell: Target<'_>, args: &PlanArgs) -> Done {
         return Err(Failure::usage(format!("error: {} has no jobs", args.file.display())));
     }
     with_cell(cell, async |mut connection| {
+        let jobs = jobs.publish(&mut connection).await?;
         show(&mut connection, &jobs, &args.output, |job| v1::PlanRequest {
             tasks: args.change.tasks(),
             policy: args.change.policy(job),

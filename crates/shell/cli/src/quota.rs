@@ -170,7 +170,7 @@ fn grant(cell: Target<'_>, args: &GrantArgs) -> Done {
 }
 
 fn check(cell: Target<'_>, file: &std::path::Path, imports: &ImportArgs) -> Done {
-    let jobs = evaluate::evaluate(file, imports)?;
+    let jobs = evaluate::evaluate(file, imports)?.into_jobs()?;
     with_cell(cell, async |mut connection| {
         let request = v1::CheckQuotaRequest { jobs: jobs.iter().map(Into::into).collect() };
         let answer = connection

@@ -92,6 +92,7 @@ impl Wait {
 pub(super) fn run(cell: Target<'_>, args: &RunArgs) -> Done {
     let jobs = evaluate::evaluate(&args.file, &args.imports)?;
     with_cell(cell, async |mut connection| {
+        let jobs = jobs.publish(&mut connection).await?;
         if args.plan {
             let request = |_: &JobSpec| v1::PlanRequest::default();
             return plan::show(&mut connection, &jobs, &output::Format::Table, request).await;

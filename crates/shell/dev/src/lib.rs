@@ -22,10 +22,9 @@ use client::Connection;
 use command::{Code, Done, Failure, output, runtime};
 use linux::Isolation;
 use masterd::{ReclaimArgs, SilenceArgs, UsageHistoryArgs};
-use model::CellName;
+use model::{CellName, JobName};
 use process::arguments::{duration, validity};
 use process::shutdown;
-use spec::JobSpec;
 
 use cell::Member;
 pub use cell::{Client, DevCell, Options};
@@ -71,8 +70,8 @@ pub struct DevArgs {
 /// Jobs to run in the cell, and how a client submits them and waits until they are healthy.
 #[derive(Debug)]
 pub struct Jobs<S> {
-    /// Their descriptions.
-    pub specs: Vec<JobSpec>,
+    /// The name of the first.
+    pub first: Option<JobName>,
     /// Submits them and waits, for each at most so long.
     pub submit: S,
 }
@@ -83,7 +82,7 @@ pub struct Jobs<S> {
 /// If the cell cannot be started or kept running, or the jobs fail and there is a command.
 pub fn dev<S>(args: &DevArgs, jobs: Option<Jobs<S>>) -> Result<ExitCode, Failure>
 where
-    S: AsyncFnOnce(&mut Connection, &[JobSpec], Duration) -> Done,
+    S: AsyncFnOnce(&mut Connection, Duration) -> Done,
 {
     let isolation = linux::machine::preflight()
         .map_err(|missing| Failure::new(Code::Failed, format!("error: {missing}")))?;
@@ -133,7 +132,7 @@ async fn work<S>(
     isolation: Isolation,
 ) -> Result<ExitCode, Failure>
 where
-    S: AsyncFnOnce(&mut Connection, &[JobSpec], Duration) -> Done,
+    S: AsyncFnOnce(&mut Connection, Duration) -> Done,
 {
     let status = client.wait_until_ready().await?;
     let capacity = present::amount::cpu_and_ram(status.capacity.as_ref());
@@ -159,16 +158,15 @@ where
         }
     }
     grant_the_machine(&mut client.connection, &status).await?;
-    if let Some(Jobs { specs, submit }) = jobs {
-        let submitted = submit(&mut client.connection, &specs, args.timeout).await;
+    if let Some(Jobs { first, submit }) = jobs {
+        let submitted = submit(&mut client.connection, args.timeout).await;
         if let (Err(failure), true) = (&submitted, args.command.is_empty()) {
             // Keep the cell running so that the user can inspect it.
             output::say(&format!("{failure}\n"));
         } else {
             submitted?;
         }
-        if let (Some(job), true) = (specs.first(), args.command.is_empty()) {
-            let name = &job.name;
+        if let (Some(name), true) = (first, args.command.is_empty()) {
             eprintln!(
                 "next: bourg logs -f {name} · bourg status {name} · bourg why {name} · bourg kill {name}"
             );

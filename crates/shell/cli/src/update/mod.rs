@@ -135,7 +135,7 @@ fn open(cell: Target<'_>, args: &UpdateArgs) -> Done {
         return Err(Failure::usage(format!("error: {} has no jobs", file.display())));
     }
     with_cell(cell, async |mut connection| {
-        let mut opened = Vec::new();
+        let (mut opened, jobs) = (Vec::new(), jobs.publish(&mut connection).await?);
         for job in &jobs {
             // What the user decides on is the job as it is now.
             let (now, _) = current(&mut connection, &address(job)).await?;
