@@ -4,9 +4,9 @@
 //! content, symbolic and hard links are kept; owners, times and extended attributes are not. Which
 //! parts of a file are holes depends on its content only: pieces of at least 16 KiB that are zeros.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
@@ -18,11 +18,11 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fstat, major, minor};
 use thiserror::Error;
 
 use crate::beneath;
-use crate::chunk::{ChunkRef, ChunkSink, Chunker, MIN_CUT_BYTES, digest_of};
-use crate::manifest::{Layer, Manifest, ManifestError, Variant};
-use crate::tree::{
-    EntryAttributes, EntryKind, MAX_ENTRIES, MODE_BITS, Segment, TreeEntry, TreeError, TreeWriter,
-};
+use crate::chunk::{ChunkSink, digest_of};
+use crate::contents::{ContentError, Contents, OnceSink};
+use crate::layer::{LayerWriteError, LayerWriter};
+use crate::manifest::{Manifest, ManifestError, Variant};
+use crate::tree::{EntryAttributes, EntryKind, MAX_ENTRIES, MODE_BITS, TreeEntry, TreeError};
 
 /// How much is packed at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Default for PackLimits {
 /// A package that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packed {
-    /// One variant for any architecture, with one layer, without a configuration.
+    /// Of a directory: one variant for any architecture, with one layer, without a configuration.
     pub manifest: Manifest,
     /// The encoded manifest.
     pub bytes: Vec<u8>,
@@ -132,44 +132,16 @@ pub fn pack(
         path: dir.into(),
         source: errno.into(),
     })?;
-    let sink =
-        OnceSink { sink, known: HashSet::new(), zeros: HashSet::new(), stored: 0, failed: false };
     let packer = Packer {
         root,
         limits: *limits,
-        sink,
+        sink: OnceSink::new(sink),
         bytes: 0,
-        unpacked: 0,
         links: HashMap::new(),
-        tree: TreeWriter::new(Vec::new()),
-        tree_chunks: Chunker::new(),
-        tree_hash: blake3::Hasher::new(),
+        contents: Contents::new(),
+        layer: LayerWriter::new(),
     };
     packer.pack()
-}
-
-/// Gives chunks on, each once, but those of zeros only.
-struct OnceSink<'a> {
-    sink: &'a mut dyn ChunkSink,
-    known: HashSet<Digest>,
-    /// The chunks that become holes.
-    zeros: HashSet<Digest>,
-    stored: u64,
-    failed: bool,
-}
-
-impl ChunkSink for OnceSink<'_> {
-    fn put(&mut self, digest: Digest, bytes: &[u8]) -> io::Result<()> {
-        if bytes.len() >= MIN_CUT_BYTES && bytes.iter().all(|byte| *byte == 0) {
-            self.zeros.insert(digest);
-            return Ok(());
-        }
-        if self.known.insert(digest) {
-            self.stored += bytes.len() as u64;
-            self.sink.put(digest, bytes).inspect_err(|_| self.failed = true)?;
-        }
-        Ok(())
-    }
 }
 
 struct Packer<'a> {
@@ -178,14 +150,10 @@ struct Packer<'a> {
     sink: OnceSink<'a>,
     /// Of all files so far, with holes.
     bytes: u64,
-    /// Without holes.
-    unpacked: u64,
     /// The first path of each file that has more than one, by device and inode.
     links: HashMap<(u64, u64), Vec<u8>>,
-    /// What is encoded goes on into chunks at once.
-    tree: TreeWriter<Vec<u8>>,
-    tree_chunks: Chunker,
-    tree_hash: blake3::Hasher,
+    contents: Contents,
+    layer: LayerWriter,
 }
 
 impl Packer<'_> {
@@ -200,7 +168,7 @@ impl Packer<'_> {
             let names = beneath::names(names).map_err(io_error("list", &path))?;
             // The last one is taken next, so a directory is left before what is behind it.
             waiting.extend(names.iter().rev().map(|name| beneath::join(&path, name)));
-            if self.tree.entries() + waiting.len() as u64 > self.limits.entries {
+            if self.layer.entries() + waiting.len() as u64 > self.limits.entries {
                 let path = beneath::shown(&path);
                 return Err(PackError::TooManyEntries { path, limit: self.limits.entries });
             }
@@ -239,15 +207,13 @@ impl Packer<'_> {
             _ => EntryAttributes { mode: stat.st_mode & MODE_BITS, ..EntryAttributes::default() },
         };
         let entry = TreeEntry { path: path.to_vec(), kind, attributes };
-        self.unpacked += entry.content_bytes();
-        self.tree
-            .write(&entry)
-            .map_err(|source| PackError::Tree { path: beneath::shown(path), source })?;
-        let encoded = self.tree.get_mut();
-        self.tree_hash.update(encoded);
-        let kept = self.tree_chunks.push(encoded, &mut self.sink);
-        encoded.clear();
-        kept.map_err(|source| PackError::Sink { path: beneath::shown(path), source })?;
+        self.layer.write(&entry, &mut self.sink).map_err(|error| {
+            let path = beneath::shown(path);
+            match error {
+                LayerWriteError::Tree(source) => PackError::Tree { path, source },
+                LayerWriteError::Sink(source) => PackError::Sink { path, source },
+            }
+        })?;
         Ok(is_directory)
     }
 
@@ -276,48 +242,29 @@ impl Packer<'_> {
         if examine()? != before {
             return Err(PackError::Changed { path: shown() });
         }
-        let mut chunker = Chunker::new();
-        let read = chunker.read(&mut (&file).take(size.saturating_add(1)), &mut self.sink);
-        let chunks = read.and_then(|read| Ok((read, chunker.finish(&mut self.sink)?)));
-        let (read, chunks) = chunks.map_err(|source| match self.sink.failed {
-            true => PackError::Sink { path: shown(), source },
-            false => PackError::Io { action: "read", path: shown(), source },
+        let read = self.contents.read(&mut &file, size, &mut self.sink);
+        let segments = read.and_then(|()| self.contents.finish(&mut self.sink));
+        let segments = segments.map_err(|error| match error {
+            ContentError::Sink(source) => PackError::Sink { path: shown(), source },
+            ContentError::Read(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                PackError::Changed { path: shown() }
+            }
+            ContentError::Read(source) => PackError::Io { action: "read", path: shown(), source },
         })?;
-        if read != size || examine()? != before {
+        if examine()? != before {
             return Err(PackError::Changed { path: shown() });
         }
-        Ok(EntryKind::File { segments: self.segments(&chunks) })
-    }
-
-    /// The content of these chunks, with those of zeros as holes.
-    fn segments(&self, chunks: &[ChunkRef]) -> Vec<Segment> {
-        let mut segments = Vec::with_capacity(chunks.len());
-        for chunk in chunks {
-            let added = u64::from(chunk.length);
-            match (self.sink.zeros.contains(&chunk.digest), segments.last_mut()) {
-                (true, Some(Segment::Hole { length })) => *length += added,
-                (true, _) => segments.push(Segment::Hole { length: added }),
-                (false, _) => segments.push(Segment::Chunk(*chunk)),
-            }
-        }
-        segments
+        Ok(EntryKind::File { segments })
     }
 
     fn finish(mut self) -> Result<Packed, PackError> {
         let kept = |source| PackError::Sink { path: ".".into(), source };
-        let tree = self.tree_chunks.finish(&mut self.sink).map_err(kept)?;
-        let layer = Layer {
-            tree,
-            digest: Digest::from_bytes(*self.tree_hash.finalize().as_bytes()),
-            stored: self.sink.stored,
-            unpacked: self.unpacked,
-            entries: self.tree.entries(),
-        };
+        let layer = self.layer.finish(&mut self.sink).map_err(kept)?;
         let variant = Variant { layers: vec![layer], ..Variant::default() };
         let manifest = Manifest { variants: vec![variant] };
         let bytes = manifest.encode()?;
         let digest = digest_of(&bytes);
-        self.sink.sink.put(digest, &bytes).map_err(kept)?;
+        self.sink.put(digest, &bytes).map_err(kept)?;
         Ok(Packed { manifest, bytes, digest })
     }
 

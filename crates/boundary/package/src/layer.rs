@@ -9,6 +9,9 @@ use thiserror::Error;
 use crate::chunk::{self, ChunkError, ChunkRef, ChunkSource};
 use crate::manifest::Layer;
 use crate::tree::{TreeEntry, TreeError, TreeReader};
+pub(crate) use write::{LayerWriteError, LayerWriter};
+
+mod write;
 
 /// The tree of a layer is not what the manifest says.
 #[derive(Debug, Error)]

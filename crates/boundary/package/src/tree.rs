@@ -17,6 +17,7 @@ use std::io;
 
 use thiserror::Error;
 
+pub(crate) use self::check::OVERLAY_PREFIXES;
 pub use self::read::TreeReader;
 pub use self::write::TreeWriter;
 use crate::chunk::ChunkRef;

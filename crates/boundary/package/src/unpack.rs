@@ -4,7 +4,7 @@
 //! resolved below it without symbolic links, and what is at the path of an entry is replaced, never
 //! written through. Every chunk is checked before it is written.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -14,8 +14,7 @@ use std::path::PathBuf;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{
-    FchmodatFlags, Mode, SFlag, UtimensatFlags, fchmod, fchmodat, futimens, makedev, mkdirat,
-    mknodat, utimensat,
+    FchmodatFlags, Mode, SFlag, UtimensatFlags, fchmod, fchmodat, futimens, mkdirat, utimensat,
 };
 use nix::sys::time::TimeSpec;
 use nix::unistd::{Gid, LinkatFlags, Uid, fchown, fchownat, linkat, symlinkat};
@@ -28,8 +27,10 @@ use crate::manifest::Layer;
 use crate::sys;
 use crate::tree::{EntryAttributes, EntryKind, Segment, TreeEntry};
 use place::EntryPlace;
+use privileges::Privileges;
 
 mod place;
+mod privileges;
 #[cfg(test)]
 mod tests;
 
@@ -37,8 +38,6 @@ mod tests;
 const IMPLICIT_MODE: u32 = 0o755;
 /// The mode of what is not finished yet.
 const UNFINISHED_MODE: u32 = 0o700;
-/// With what overlayfs is told not to merge a directory.
-const OPAQUE: (&[u8], &[u8]) = (b"trusted.overlay.opaque", b"y");
 /// Extended attributes that a directory does not keep from lower layers.
 const MERGED_XATTRS: [&[u8]; 3] = [b"user.", b"trusted.", b"system.posix_acl_"];
 
@@ -48,7 +47,9 @@ pub enum Form {
     /// It is removed from the directory, in which the lower layers are.
     Plain,
     /// As overlayfs understands it, in a directory for this layer only: a whiteout is the character
-    /// device 0:0, and an opaque directory has the extended attribute `trusted.overlay.opaque`.
+    /// device 0:0, and an opaque directory has the extended attribute `trusted.overlay.opaque`. Who is
+    /// not root of the machine cannot set that, and sets `user.overlay.opaque`: then the layers have to be
+    /// mounted with the option `userxattr`.
     Overlay,
 }
 
@@ -87,7 +88,9 @@ pub enum UnpackError {
     },
 }
 
-/// Unpacks a layer into a directory. Only root sets owners: for others everything is their own.
+/// Unpacks a layer into a directory. What only root may create is left out by others: for them
+/// everything is their own, and there are no devices. Root of a user namespace sets the owners that the
+/// namespace has.
 ///
 /// # Errors
 ///
@@ -99,9 +102,9 @@ pub fn unpack(
     form: Form,
 ) -> Result<Unpacked, UnpackError> {
     let source = Source::new(source);
-    let owners = nix::unistd::geteuid().is_root();
+    let privileges = Privileges::of_process();
     let (open, parent, buffer) = (Vec::new(), None, Vec::new());
-    let mut unpacker = Unpacker { root: into, form, owners, open, parent, buffer };
+    let mut unpacker = Unpacker { root: into, form, privileges, open, parent, buffer };
     let mut reader = LayerReader::new(layer, &source);
     while let Some(entry) = reader.next()? {
         unpacker.leave(&entry.path)?;
@@ -114,6 +117,13 @@ pub fn unpack(
     Ok(Unpacked { entries, bytes })
 }
 
+/// Whether overlayfs needs the option `userxattr` to read what this process unpacks in the form
+/// [`Form::Overlay`].
+#[must_use]
+pub fn needs_userxattr() -> bool {
+    Privileges::of_process() != Privileges::Machine
+}
+
 /// A directory in which there may be more to come: its mode and times are set behind the last.
 struct OpenDirectory {
     path: Vec<u8>,
@@ -124,7 +134,7 @@ struct OpenDirectory {
 struct Unpacker<'a> {
     root: BorrowedFd<'a>,
     form: Form,
-    owners: bool,
+    privileges: Privileges,
     /// Each in the one before it.
     open: Vec<OpenDirectory>,
     /// The directory of the last entry, by its path.
@@ -200,32 +210,49 @@ impl Unpacker<'_> {
         place: &EntryPlace<'_>,
         source: &Source<'_>,
     ) -> Result<(), UnpackError> {
-        let device = |kind, major: u32, minor: u32| {
-            let number = makedev(major.into(), minor.into());
-            mknodat(place.parent, as_path(place.name), kind, mode(0o600), number)
-                .map_err(place.error("make the device"))
-        };
         if let EntryKind::Directory { opaque } = &entry.kind {
             return self.directory(place, *opaque, &entry.attributes);
         }
         place.remove(self.root)?;
-        match &entry.kind {
-            EntryKind::Directory { .. } => {}
+        let made = match &entry.kind {
+            EntryKind::Directory { .. } => true,
             EntryKind::File { segments } => {
                 return self.file(place, segments, &entry.attributes, source);
             }
             EntryKind::Symlink { target } => {
                 symlinkat(as_path(target), place.parent, as_path(place.name))
                     .map_err(place.error("make the symbolic link"))?;
+                true
             }
             EntryKind::HardLink { target } => return self.hard_link(place, target),
-            EntryKind::CharDevice { major, minor } => device(SFlag::S_IFCHR, *major, *minor)?,
-            EntryKind::BlockDevice { major, minor } => device(SFlag::S_IFBLK, *major, *minor)?,
-            EntryKind::Fifo => device(SFlag::S_IFIFO, 0, 0)?,
+            EntryKind::CharDevice { major, minor } => {
+                self.device(place, SFlag::S_IFCHR, *major, *minor)?
+            }
+            EntryKind::BlockDevice { major, minor } => {
+                self.device(place, SFlag::S_IFBLK, *major, *minor)?
+            }
+            EntryKind::Fifo => {
+                place.node(SFlag::S_IFIFO, 0, 0).map_err(place.error("make the pipe"))?;
+                true
+            }
             EntryKind::Whiteout if self.form == Form::Plain => return Ok(()),
-            EntryKind::Whiteout => return device(SFlag::S_IFCHR, 0, 0),
-        }
-        self.special_attributes(place, entry)
+            EntryKind::Whiteout => {
+                return place.node(SFlag::S_IFCHR, 0, 0).map_err(place.error("make the whiteout"));
+            }
+        };
+        if made { self.special_attributes(place, entry) } else { Ok(()) }
+    }
+
+    /// Makes a device. Returns whether it may.
+    fn device(
+        &self,
+        place: &EntryPlace<'_>,
+        kind: SFlag,
+        major: u32,
+        minor: u32,
+    ) -> Result<bool, UnpackError> {
+        let made = self.privileges.device(place.node(kind, major, minor));
+        made.map_err(place.error("make the device"))
     }
 
     fn directory(
@@ -263,14 +290,10 @@ impl Unpacker<'_> {
         if there && opaque {
             place::remove_content(self.root, place.path)?;
         }
-        if self.owners {
-            let (uid, gid) = owner(attributes);
-            fchown(&fd, uid, gid).map_err(place.error("set the owner of"))?;
-        }
-        let marked = (opaque && self.form == Form::Overlay).then_some(OPAQUE);
-        let xattrs = attributes.xattrs.iter().map(|(name, value)| (&**name, &**value));
-        for (name, value) in xattrs.chain(marked) {
-            sys::set_xattr(fd.as_fd(), &text(name), value)
+        self.own(place, attributes, |uid, gid| fchown(&fd, uid, gid))?;
+        self.set_xattrs(place, attributes, |name, value| sys::set_xattr(fd.as_fd(), name, value))?;
+        if opaque && self.form == Form::Overlay {
+            sys::set_xattr(fd.as_fd(), &text(self.privileges.opaque()), b"y")
                 .map_err(place.error("set an extended attribute of"))?;
         }
         let EntryAttributes { mode, mtime, .. } = *attributes;
@@ -304,15 +327,11 @@ impl Unpacker<'_> {
         if let Some(Segment::Hole { .. }) = segments.last() {
             file.set_len(at).map_err(|source| io("set the length of", source))?;
         }
-        if self.owners {
-            let (uid, gid) = owner(attributes);
-            fchown(&file, uid, gid).map_err(place.error("set the owner of"))?;
-        }
+        self.own(place, attributes, |uid, gid| fchown(&file, uid, gid))?;
         // Behind the owner, with which capabilities are lost; who is not root may need to write.
-        for (name, value) in &attributes.xattrs {
-            sys::set_xattr(file.as_fd(), &text(name), value)
-                .map_err(place.error("set an extended attribute of"))?;
-        }
+        self.set_xattrs(place, attributes, |name, value| {
+            sys::set_xattr(file.as_fd(), name, value)
+        })?;
         fchmod(&file, mode(attributes.mode)).map_err(place.error("set the mode of"))?;
         let (omit, mtime) = (TimeSpec::UTIME_OMIT, time(attributes.mtime));
         futimens(&file, &omit, &mtime).map_err(place.error("set the time of"))
@@ -336,11 +355,9 @@ impl Unpacker<'_> {
     ) -> Result<(), UnpackError> {
         let (parent, name) = (place.parent, as_path(place.name));
         let attributes = &entry.attributes;
-        if self.owners {
-            let (uid, gid) = owner(attributes);
+        self.own(place, attributes, |uid, gid| {
             fchownat(parent, name, uid, gid, AtFlags::AT_SYMLINK_NOFOLLOW)
-                .map_err(place.error("set the owner of"))?;
-        }
+        })?;
         // The mode of a symbolic link means nothing, and setting it would set that of its target.
         if !matches!(entry.kind, EntryKind::Symlink { .. }) {
             fchmodat(parent, name, mode(attributes.mode), FchmodatFlags::FollowSymlink)
@@ -348,13 +365,40 @@ impl Unpacker<'_> {
         }
         let mut path = format!("/proc/self/fd/{}/", parent.as_raw_fd()).into_bytes();
         path.extend_from_slice(place.name);
-        for (name, value) in &attributes.xattrs {
-            sys::set_link_xattr(&text(&path), &text(name), value)
-                .map_err(place.error("set an extended attribute of"))?;
-        }
+        let path = text(&path);
+        self.set_xattrs(place, attributes, |name, value| sys::set_link_xattr(&path, name, value))?;
         let (omit, mtime) = (TimeSpec::UTIME_OMIT, time(attributes.mtime));
         utimensat(parent, name, &omit, &mtime, UtimensatFlags::NoFollowSymlink)
             .map_err(place.error("set the time of"))
+    }
+
+    /// Sets the owner, if the process may.
+    fn own(
+        &self,
+        place: &EntryPlace<'_>,
+        attributes: &EntryAttributes,
+        set: impl FnOnce(Option<Uid>, Option<Gid>) -> Result<(), Errno>,
+    ) -> Result<(), UnpackError> {
+        if !self.privileges.set_owners() {
+            return Ok(());
+        }
+        let (uid, gid) = (Uid::from_raw(attributes.uid), Gid::from_raw(attributes.gid));
+        self.privileges.owner(set(Some(uid), Some(gid))).map_err(place.error("set the owner of"))
+    }
+
+    /// Sets the extended attributes that the process may set.
+    fn set_xattrs(
+        &self,
+        place: &EntryPlace<'_>,
+        attributes: &EntryAttributes,
+        set: impl Fn(&CStr, &[u8]) -> Result<(), Errno>,
+    ) -> Result<(), UnpackError> {
+        for (name, value) in &attributes.xattrs {
+            self.privileges
+                .xattr(name, set(&text(name), value))
+                .map_err(place.error("set an extended attribute of"))?;
+        }
+        Ok(())
     }
 }
 
@@ -373,10 +417,6 @@ fn mode(bits: u32) -> Mode {
 fn time(mtime: (i64, u32)) -> TimeSpec {
     let (seconds, nanoseconds) = mtime;
     TimeSpec::new(seconds, nanoseconds.into())
-}
-
-fn owner(attributes: &EntryAttributes) -> (Option<Uid>, Option<Gid>) {
-    (Some(Uid::from_raw(attributes.uid)), Some(Gid::from_raw(attributes.gid)))
 }
 
 /// Trees have no NUL in paths and names, so nothing is cut off.

@@ -12,7 +12,7 @@ use super::{
 use crate::chunk::{MAX_CHUNK_BYTES, digest_of};
 
 /// Extended attributes with which overlayfs is told what to show.
-const OVERLAY_PREFIXES: [&[u8]; 2] = [b"trusted.overlay.", b"user.overlay."];
+pub(crate) const OVERLAY_PREFIXES: [&[u8]; 2] = [b"trusted.overlay.", b"user.overlay."];
 /// The longest name of an extended attribute that the kernel takes, in bytes.
 const MAX_XATTR_NAME_BYTES: usize = 255;
 /// The highest major number of a device.

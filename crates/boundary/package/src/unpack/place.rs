@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag};
-use nix::sys::stat::{SFlag, fstatat};
+use nix::sys::stat::{Mode, SFlag, fstatat, makedev, mknodat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use super::{UnpackError, io_error};
@@ -35,6 +35,13 @@ impl EntryPlace<'_> {
             Err(Errno::ENOENT) => Ok(None),
             Err(errno) => Err(self.error("examine")(errno)),
         }
+    }
+
+    /// Makes a device or a pipe there.
+    pub(super) fn node(&self, kind: SFlag, major: u32, minor: u32) -> Result<(), Errno> {
+        let number = makedev(major.into(), minor.into());
+        let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+        mknodat(self.parent, as_path(self.name), kind, mode, number)
     }
 
     /// Removes what is at a place, if there is something.
