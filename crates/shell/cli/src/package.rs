@@ -2,6 +2,7 @@
 
 mod build;
 mod check;
+mod import;
 pub(crate) mod upload;
 
 use api::v1;
@@ -20,6 +21,11 @@ pub(super) enum Command {
     /// The same files give the same digest on every machine: owners and times do not count, permissions do. The content
     /// of a version never changes; a new content needs a new version.
     Build(build::BuildArgs),
+    /// Make a package of a container image, which can then be the root of tasks.
+    ///
+    /// The source is an OCI layout, or an archive as docker save, podman save and skopeo write it; its layers may be
+    /// compressed with gzip or zstd. Every digest is checked.
+    Import(import::ImportArgs),
     /// List the packages that you may use.
     List(ListArgs),
     /// Show a version of a package.
@@ -108,6 +114,7 @@ impl Readers {
 pub(super) fn package(cell: Target<'_>, command: &Command) -> Done {
     match command {
         Command::Build(args) => build::build(cell, args),
+        Command::Import(args) => import::import(cell, args),
         Command::List(args) => list(cell, args),
         Command::Show(args) => show(cell, args),
         Command::Share(args) => share(cell, args),

@@ -12,6 +12,7 @@ use client::Connection;
 use client::packages::{Offered, Sending, StoreError};
 use command::Failure;
 use model::{Bytes, Digest, PackageName, PackageReference, PackageVersion, UserName};
+use package::archive::{self, ImportOptions};
 use package::chunk::ChunkSink;
 use package::directory::{self, PackLimits, Packed};
 use tokio::sync::mpsc;
@@ -32,6 +33,13 @@ const STORE_RETRY: Duration = Duration::from_millis(100);
 pub(crate) enum Content {
     /// The files of a directory.
     Directory(PathBuf),
+    /// A container image.
+    Image {
+        /// A directory or an archive.
+        path: PathBuf,
+        /// Which image, and what of it.
+        options: Box<ImportOptions>,
+    },
 }
 
 /// A version to be added.
@@ -119,9 +127,15 @@ impl ChunkSink for Missing {
 
 impl Content {
     fn read_here(&self, sink: &mut dyn ChunkSink) -> Result<Packed, String> {
-        let Self::Directory(directory) = self;
-        let packed = directory::pack(directory, sink, &PackLimits::default());
-        packed.map_err(|error| error.to_string())
+        match self {
+            Self::Directory(directory) => {
+                let packed = directory::pack(directory, sink, &PackLimits::default());
+                packed.map_err(|error| error.to_string())
+            }
+            Self::Image { path, options } => {
+                archive::import(path, options, sink).map_err(|error| error.to_string())
+            }
+        }
     }
 
     /// Reads it on a thread.
@@ -142,7 +156,7 @@ impl Content {
 
     /// It was not the same the second time.
     fn changed(&self) -> Failure {
-        let Self::Directory(path) = self;
+        let (Self::Directory(path) | Self::Image { path, .. }) = self;
         Failure::failed(format!("error: {} changed while it was read", path.display()))
             .next("try again when nothing writes there")
     }

@@ -13,14 +13,7 @@ use crate::service::malformed;
 /// The description of a request.
 pub(super) fn description(spec: Option<v1::JobSpec>) -> Result<JobSpec, Status> {
     let spec = spec.ok_or_else(|| Status::invalid_argument("no job description"))?;
-    let spec = JobSpec::try_from(spec).map_err(|error| malformed(&error))?;
-    match spec.task.image {
-        None => Ok(spec),
-        // The format has them; the machines of this version do not run them.
-        Some(_) => Err(Status::unimplemented(
-            "image: this version runs no images yet; use packages, which tasks find below /packages",
-        )),
-    }
+    JobSpec::try_from(spec).map_err(|error| malformed(&error))
 }
 
 /// The answer to a user; `None` for a reply to something else.
