@@ -37,10 +37,10 @@ const BOOT_LIMIT_BESIDE: Duration = Duration::from_secs(1200);
 const PRIORITY: i8 = -5;
 
 /// The programs that the tests' scripts run, besides shell builtins.
-const PROGRAMS: [&str; 24] = [
-    "cat", "chmod", "cut", "env", "grep", "head", "hostname", "id", "ls", "mkdir", "readlink",
-    "rm", "sed", "setsid", "sh", "setpriv", "sleep", "sort", "stat", "stty", "touch", "tr", "true",
-    "unshare",
+const PROGRAMS: [&str; 25] = [
+    "busybox", "cat", "chmod", "cut", "env", "grep", "head", "hostname", "id", "ls", "mkdir",
+    "readlink", "rm", "sed", "setsid", "sh", "setpriv", "sleep", "sort", "stat", "stty", "touch",
+    "tr", "true", "unshare",
 ];
 
 /// Directories that are links into `/usr` on most machines, and then in the guest as well.

@@ -28,6 +28,11 @@ const TOOLS: &[Tool] = &[
         needed_by: "boundary/linux/tests/system/survive.rs",
     },
     Tool {
+        program: "busybox",
+        package: "busybox-static",
+        needed_by: "boundary/linux/tests/system/image.rs",
+    },
+    Tool {
         program: "qemu-system-x86_64",
         package: "qemu-system-x86",
         needed_by: "xtask/src/emulated.rs",

@@ -31,12 +31,12 @@ use nix::sys::socket::{
 };
 use nix::sys::stat::Mode;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
-use nix::unistd::{ForkResult, Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, pipe2, setsid};
+use nix::unistd::{ForkResult, Pid, dup2_stderr, dup2_stdin, dup2_stdout, pipe2, setsid};
 
 use crate::enter::{self, EnterError, NOT_FOUND, Opened, Terminal, step};
 use crate::init::{complete_environment, exec};
 use crate::record::Launch;
-use crate::{Isolation, confine, sys};
+use crate::{Isolation, confine, jail, sys};
 
 /// The signals that a caller may send.
 const SIGNALS: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];
@@ -301,7 +301,7 @@ fn reap(
             fchown(io::stdout(), owner, None)?;
             fchown(io::stderr(), owner, None)?;
         }
-        chdir("/home/task")?;
+        jail::enter_working_directory(launch).map_err(io::Error::other)?;
         sys::close_all_but(&mut [0, 1, 2, alive.as_raw_fd(), report.as_raw_fd()])?;
         prctl::set_child_subreaper(true)?;
         Ok(())

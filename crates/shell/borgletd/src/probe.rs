@@ -76,6 +76,8 @@ fn start(files: &Files, uids: Uids) -> anyhow::Result<OwnedFd> {
         log: Rotation { file_bytes_max: 64 << 10, files_max: 1 },
         tmp_bytes_max: 1 << 20,
         notice_ms: 0,
+        stop_signal: None,
+        working_directory: None,
         jail: Jail::host(files.executable().to_owned()),
         network: None,
         capabilities: Vec::new(),

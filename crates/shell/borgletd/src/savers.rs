@@ -152,6 +152,8 @@ impl Files {
             log: ROTATION,
             tmp_bytes_max: TMP_BYTES_MAX,
             notice_ms: NOTICE_MS,
+            stop_signal: None,
+            working_directory: None,
             jail,
             network: None,
             capabilities: Vec::new(),

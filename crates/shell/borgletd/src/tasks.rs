@@ -304,6 +304,8 @@ impl Files {
             log: rotation(spec.logs),
             tmp_bytes_max: TMP_BYTES_MAX.min(spec.limit.ram.0),
             notice_ms: spec.notice.as_millis(),
+            stop_signal: None,
+            working_directory: None,
             jail,
             // In a network of its own every port is the task's.
             bindable_ports: match network {

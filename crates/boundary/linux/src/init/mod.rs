@@ -1,7 +1,7 @@
 //! The init: pid 1 of a task's pid namespace, between the shim and the task.
 //!
 //! It joins the task's cgroups, builds the jail, starts the task in it, reaps orphans, forwards
-//! SIGTERM and enforces the notice. When it ends, for whatever reason, the kernel kills all other
+//! SIGTERM, as the signal that the task wants instead, and enforces the notice. When it ends, for whatever reason, the kernel kills all other
 //! processes in its pid namespace; that is how a task always ends as a whole.
 //!
 //! It lives and dies with the shim, and keeps no state on disk.
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl;
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, killpg, sigprocmask};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{ForkResult, Pid, sethostname, setsid};
 
@@ -50,6 +50,19 @@ pub(crate) struct Pipes {
 pub(crate) const SET_UP: u8 = b'S';
 pub(crate) const PROGRAM: u8 = b'P';
 
+/// Why a task does not run.
+struct Failure {
+    /// [`SET_UP`] or [`PROGRAM`].
+    whose: u8,
+    reason: String,
+}
+
+impl From<String> for Failure {
+    fn from(reason: String) -> Self {
+        Self { whose: SET_UP, reason }
+    }
+}
+
 /// First byte on the status pipe: the task has been forked.
 pub(crate) const FORKED: u8 = b'F';
 
@@ -68,6 +81,7 @@ pub(crate) fn run(launch: &Launch, dir: &Path, pipes: Pipes) -> ! {
                 .map_err(|error| format!("cannot enter the task's network: {error}")),
             None => Ok(()),
         })
+        .map_err(Failure::from)
         .and_then(|()| prepare(launch, dir, &pipes.shim_alive, pipes.cgroups))
         .and_then(|signals| {
             let task = start(launch, &pipes.stdout, &pipes.stderr, &pipes.trouble)?;
@@ -75,8 +89,8 @@ pub(crate) fn run(launch: &Launch, dir: &Path, pipes: Pipes) -> ! {
         });
     let (signals, task) = match result {
         Ok(ready) => ready,
-        Err(reason) => {
-            let reason = [&[SET_UP], reason.as_bytes()].concat();
+        Err(Failure { whose, reason }) => {
+            let reason = [&[whose], reason.as_bytes()].concat();
             let _shim_is_gone = File::from(pipes.trouble).write_all(&reason);
             sys::exit_now(1);
         }
@@ -85,8 +99,7 @@ pub(crate) fn run(launch: &Launch, dir: &Path, pipes: Pipes) -> ! {
     // In this order: when the shim sees the trouble pipe close, the byte is already there.
     let _shim_is_gone = status.write_all(&[FORKED]);
     drop((pipes.trouble, pipes.stdout, pipes.stderr));
-    let ended =
-        supervise(&signals, &pipes.shim_alive, task, Duration::from_millis(launch.notice_ms));
+    let ended = supervise(&signals, &pipes.shim_alive, task, launch);
     if let Ok(raw) = ended {
         let _shim_is_gone = status.write_all(&raw.to_le_bytes());
     }
@@ -99,14 +112,14 @@ fn prepare(
     dir: &Path,
     shim_alive: &OwnedFd,
     cgroups: Vec<File>,
-) -> Result<SignalFd, String> {
+) -> Result<SignalFd, Failure> {
     let say = |what: &'static str| move |error: io::Error| format!("cannot {what}: {error}");
     let nix = |what: &'static str| move |error: nix::Error| format!("cannot {what}: {error}");
     prctl::set_pdeathsig(Signal::SIGKILL).map_err(nix("tie the init to its shim"))?;
     // The shim may have died before the line above, without any notification.
     let mut alive = [PollFd::new(shim_alive.as_fd(), PollFlags::POLLIN)];
     if poll(&mut alive, PollTimeout::ZERO) != Ok(0) {
-        return Err("the shim has died".to_owned());
+        return Err("the shim has died".to_owned().into());
     }
     let _cosmetic = prctl::set_name(c"bourg-init");
     sys::rename_arguments(b"bourg-init");
@@ -129,7 +142,11 @@ fn prepare(
         | CloneFlags::CLONE_NEWCGROUP;
     unshare(namespaces).map_err(nix("make the task's namespaces"))?;
     sethostname(&launch.hostname).map_err(nix("set the hostname"))?;
-    for remark in jail::build(launch, dir).map_err(|error| error.to_string())? {
+    let built = jail::build(launch, dir).map_err(|error| {
+        let whose = if error.is_of_image(&launch.jail.root) { PROGRAM } else { SET_UP };
+        Failure { whose, reason: error.to_string() }
+    })?;
+    for remark in built {
         message(&format_args!("{}: {remark}", launch.label));
     }
     Ok(signals)
@@ -186,8 +203,10 @@ fn supervise(
     signals: &SignalFd,
     shim_alive: &OwnedFd,
     task: Pid,
-    notice: Duration,
+    launch: &Launch,
 ) -> io::Result<i32> {
+    let notice = Duration::from_millis(launch.notice_ms);
+    let stop = launch.stop_signal.map_or(libc::SIGTERM, i32::from);
     let mut kill_at: Option<Instant> = None;
     loop {
         let timeout = match kill_at {
@@ -212,7 +231,8 @@ fn supervise(
         while let Some(signal) = signals.read_signal()? {
             if signal.ssi_signo == Signal::SIGTERM as u32 {
                 // Before the task has its own process group, it is a single process.
-                let _gone = killpg(task, Signal::SIGTERM).or_else(|_| kill(task, Signal::SIGTERM));
+                let _gone = sys::signal_group(task.as_raw(), stop)
+                    .or_else(|_| sys::signal_process(task.as_raw(), stop));
                 kill_at.get_or_insert(Instant::now() + notice);
             }
         }

@@ -16,9 +16,8 @@ use crate::cgroup::{Hierarchy, Shown, TaskCgroup};
 use crate::error::At;
 use crate::record::Launch;
 
-pub(super) fn show(launch: &Launch, base: &Path) -> Result<(), JailError> {
-    let top = base.join("sys/fs/cgroup");
-    fs::create_dir_all(&top).at("create directory", &top)?;
+/// Fills `top`, a new directory.
+pub(super) fn show(launch: &Launch, top: &Path) -> Result<(), JailError> {
     // Without root it has none.
     if launch.isolation == Isolation::Rootless {
         return Ok(());

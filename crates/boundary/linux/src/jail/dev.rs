@@ -8,7 +8,7 @@ use nix::mount::MsFlags;
 use nix::sys::stat::{Mode, SFlag, makedev, mknod, umask};
 
 use super::mounts::{bind, devpts, tmpfs};
-use super::{JailError, make_dir, tmp_bytes};
+use super::{make_dir, tmp_bytes};
 use crate::FileError;
 use crate::error::At;
 
@@ -30,15 +30,18 @@ const LINKS: [(&str, &str); 5] = [
     ("ptmx", "pts/ptmx"),
 ];
 
-pub(super) fn fill(base: &Path, tmp_bytes_max: u64) -> Result<(), JailError> {
-    let dev = base.join("dev");
-    make_dir(&dev)?;
+/// Mounts it on the directory `dev`.
+pub(super) fn mount(dev: &Path) -> Result<(), FileError> {
     // Without nodev, unlike everywhere else.
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
-    tmpfs(&dev, "mode=755,size=64k,nr_inodes=64", flags)?;
+    tmpfs(dev, "mode=755,size=64k,nr_inodes=64", flags)
+}
+
+/// Fills it, once it is mounted.
+pub(super) fn fill(dev: &Path, tmp_bytes_max: u64) -> Result<(), FileError> {
     // Usable by everyone, whatever umask was inherited.
     let usual = umask(Mode::empty());
-    let made = make_devices(&dev, Mode::from_bits_truncate(0o666));
+    let made = make_devices(dev, Mode::from_bits_truncate(0o666));
     umask(usual);
     made?;
     for (name, leads_to) in LINKS {
@@ -50,10 +53,10 @@ pub(super) fn fill(base: &Path, tmp_bytes_max: u64) -> Result<(), JailError> {
     make_dir(&dev.join("shm"))?;
     let shm = format!("mode=1777,size={}", tmp_bytes(tmp_bytes_max));
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    Ok(tmpfs(&dev.join("shm"), &shm, flags)?)
+    tmpfs(&dev.join("shm"), &shm, flags)
 }
 
-fn make_devices(dev: &Path, mode: Mode) -> Result<(), JailError> {
+fn make_devices(dev: &Path, mode: Mode) -> Result<(), FileError> {
     for (name, major, minor) in DEVICES {
         let path = dev.join(name);
         match mknod(&path, SFlag::S_IFCHR, mode, makedev(major, minor)) {
@@ -63,7 +66,7 @@ fn make_devices(dev: &Path, mode: Mode) -> Result<(), JailError> {
                 File::create_new(&path).at("create", &path)?;
                 bind(&Path::new("/dev").join(name), &path)?;
             }
-            Err(error) => return Err(FileError::new("make device", &path, error.into()).into()),
+            Err(error) => return Err(FileError::new("make device", &path, error.into())),
         }
     }
     Ok(())

@@ -1,11 +1,12 @@
-//! The jail's `/etc`: a few generated files, some of the host's, and those of the package.
+//! The jail's `/etc`: a few generated files, and some of the host's or those of the image.
 
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-use super::{JailError, make_dir, show_read_only};
-use crate::error::At;
+use super::accounts::{AccountError, BYTES_MAX, GROUP, ImageUser, PASSWD};
+use super::place::{Base, Place};
+use super::{JailError, show_read_only};
 use crate::record::Launch;
 
 /// The file that names the resolvers.
@@ -30,44 +31,62 @@ const OF_THE_HOST: [&str; 13] = [
     "ld.so.conf.d",
 ];
 
-/// Those that depend on the machine rather than on the programs, so a package gets them too.
-const ALSO_FOR_PACKAGES: [&str; 2] = [RESOLV_CONF, "localtime"];
+/// The generated files that an image's own are replaced by.
+const ALSO_FOR_IMAGES: [&str; 2] = ["hostname", "hosts"];
 
-/// Fills `/etc` of the jail at `base`; `package` is the `/etc` of the package that is its root.
-pub(super) fn fill(base: &Path, launch: &Launch, package: Option<&Path>) -> Result<(), JailError> {
-    let etc = base.join("etc");
-    make_dir(&etc)?;
+/// Fills `/etc` of a jail that shows the host's system.
+pub(super) fn fill(base: &Base, launch: &Launch) -> Result<(), JailError> {
+    let etc = base.directory("etc")?;
     for (name, content) in generated(launch) {
-        let path = etc.join(name);
-        fs::write(&path, content).at("write", &path)?;
+        etc.write(name, content.as_bytes(), base.owner())?;
     }
     if let Some(content) = &launch.jail.resolv_conf {
-        let path = etc.join(RESOLV_CONF);
-        fs::write(&path, content).at("write", &path)?;
+        etc.write(RESOLV_CONF, content.as_bytes(), base.owner())?;
     }
     let is_ours = |name: &str| name == RESOLV_CONF && launch.jail.resolv_conf.is_some();
-    let show = |names: &[&str]| {
-        let mut names = names.iter().filter(|name| !is_ours(name));
-        names.try_for_each(|name| show_host_file(&etc, name))
-    };
-    let Some(package) = package else { return show(&OF_THE_HOST) };
-    show(&ALSO_FOR_PACKAGES)?;
-    let Ok(entries) = fs::read_dir(package) else { return Ok(()) };
-    for entry in entries {
-        let entry = entry.at("list", package)?;
-        let name = entry.file_name();
-        if fs::symlink_metadata(etc.join(&name)).is_err() {
-            show_read_only(&entry.path(), &etc, Path::new(&name))?;
+    let mut names = OF_THE_HOST.iter().filter(|name| !is_ours(name));
+    names.try_for_each(|name| show_host_file(base, name))
+}
+
+/// Fills `/etc` of a jail whose root is an image's: as Docker does, with what depends on the machine, in
+/// place of what is there; and the task is one of its users.
+pub(super) fn fill_image(base: &Base, launch: &Launch, user: ImageUser) -> Result<(), JailError> {
+    let etc = base.directory("etc")?;
+    for (name, content) in generated(launch) {
+        if ALSO_FOR_IMAGES.contains(&name) {
+            etc.write(name, content.as_bytes(), base.owner())?;
         }
     }
-    Ok(())
+    let resolv_conf = launch.jail.resolv_conf.as_deref().unwrap_or_default();
+    etc.write(RESOLV_CONF, resolv_conf.as_bytes(), base.owner())?;
+    if launch.jail.resolv_conf.is_none() {
+        show_host_file(base, RESOLV_CONF)?;
+    }
+    let Launch { uid, gid, .. } = *launch;
+    add_task(base, &etc, PASSWD, |content| user.passwd(content, uid, gid))?;
+    add_task(base, &etc, GROUP, |content| user.group(content, gid))
+}
+
+/// Changes one of the image's lists of accounts.
+fn add_task(
+    base: &Base,
+    etc: &Place,
+    file: &'static str,
+    change: impl FnOnce(&[u8]) -> Vec<u8>,
+) -> Result<(), JailError> {
+    let read = base.read(file, BYTES_MAX);
+    let read = read.map_err(|source| AccountError::Unreadable { file, source })?;
+    let owner = read.as_ref().map(|file| file.owner).filter(|_| base.owner().is_some());
+    let content = change(&read.map(|file| file.content).unwrap_or_default());
+    let name = file.trim_start_matches("etc/");
+    Ok(etc.write(name, &content, owner.or(base.owner()))?)
 }
 
 /// Binds a file of the host's `/etc`; a link is replaced by its target, which may be outside the
 /// jail.
-fn show_host_file(etc: &Path, name: &str) -> Result<(), JailError> {
+fn show_host_file(base: &Base, name: &str) -> Result<(), JailError> {
     let Ok(source) = fs::canonicalize(Path::new("/etc").join(name)) else { return Ok(()) };
-    show_read_only(&source, etc, Path::new(name))
+    show_read_only(&source, base, &Path::new("etc").join(name))
 }
 
 fn generated(launch: &Launch) -> [(&'static str, String); 5] {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! /            tmpfs, read-only in the end        /proc   of the task's pid namespace
-//! /usr /bin …  of the host or a package, read-only /dev    few devices, own /dev/pts and /dev/shm
+//! /usr /bin …  of the host, read-only             /dev    few devices, own /dev/pts and /dev/shm
 //! /etc         generated, plus some host files    /tmp    tmpfs of a bounded size, also at /var/tmp
 //! /home/task   the task's own directory           /run/bourg/bourg   this program
 //! /sys/fs/cgroup   the task's own cgroup, read-only
@@ -12,33 +12,50 @@
 //! overlay. A `bourg` in `/usr/local/bin` or `/usr/local/sbin`, which come first in search paths,
 //! is hidden.
 //!
+//! If the root is an image's ([`image`]), then all its files are there and writable, except for those
+//! listed above, and of `/etc` only what depends on the machine or names the task is generated.
+//!
 //! Not here: the pid, ipc and uts namespaces and the privileges, which the init handles.
 
+mod accounts;
 mod cgroup;
 mod dev;
 mod etc;
+mod idmap;
+mod image;
 mod mounts;
+mod place;
 mod program;
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::symlink;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::{OFlag, open};
 use nix::mount::{MntFlags, MsFlags, umount2};
-use nix::unistd::{chdir, pivot_root};
+use nix::sys::stat::Mode;
+use nix::unistd::{chdir, fchdir, pivot_root};
 
 use crate::cgroup::CgroupError;
 use crate::error::At;
-use crate::record::{HOME_DIRECTORY, Launch, ROOT_DIRECTORY, Root};
+use crate::record::{HOME_DIRECTORY, HOME_IN_JAIL, Launch, ROOT_DIRECTORY, Root};
 use crate::{FileError, Isolation};
+use accounts::AccountError;
 use mounts::{bind_at, tmpfs};
+use place::{Base, Kind, Place};
 
 /// Limits of the tmpfs that contains the root: mount points and the generated files.
 const ROOT_OPTIONS: &str = "mode=755,size=1m,nr_inodes=4096";
 
-/// Names in the root of a package that the jail fills itself.
-const OURS: [&str; 7] = ["dev", "etc", "home", "proc", "run", "sys", "tmp"];
+/// The flags of all mounts where a task can create files.
+const NOSUID_NODEV: MsFlags = MsFlags::MS_NOSUID.union(MsFlags::MS_NODEV);
+/// Limits of the tmpfs at an image's `/sys`, with the cgroup's mount points.
+const SYS_OPTIONS: &str = "mode=755,size=64k,nr_inodes=256";
+
+/// What a machine, and no image, is to blame for when a mount point cannot be made.
+const OF_MACHINE: [i32; 6] =
+    [libc::ENOSPC, libc::EDQUOT, libc::EIO, libc::ENOMEM, libc::EMFILE, libc::ENFILE];
 
 /// A jail could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -47,10 +64,35 @@ pub(crate) enum JailError {
     File(#[from] FileError),
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
-    #[error("the jail cannot have a mount point at {}: {why}", target.display())]
-    MountPoint { target: PathBuf, why: String },
-    #[error("the package root {} is not a directory", path.display())]
-    NoRoot { path: PathBuf },
+    #[error("the jail cannot have a mount point at {}: {source}", target.display())]
+    MountPoint { target: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Account(#[from] AccountError),
+    #[error(
+        "the layer {} of the task's image is not a directory: unpack the image again",
+        path.display()
+    )]
+    NoLayer { path: PathBuf },
+    #[error(
+        "the layers of the task's image cannot be mounted as its root below {}: {source}; that needs \
+         overlayfs (`modprobe overlay`), and a directory of tasks on ext4, xfs or btrfs",
+        dir.display()
+    )]
+    Overlay { dir: PathBuf, source: io::Error },
+}
+
+impl JailError {
+    /// Whether the task's image is the reason, so that every machine would say the same.
+    pub(crate) fn is_of_image(&self, root: &Root) -> bool {
+        match self {
+            Self::Account(_) => true,
+            Self::MountPoint { source, .. } => {
+                let of_machine = source.raw_os_error().is_some_and(|is| OF_MACHINE.contains(&is));
+                matches!(root, Root::Image(_)) && !of_machine
+            }
+            _ => false,
+        }
+    }
 }
 
 /// Moves this process, which must be alone in a new mount namespace, into the jail of the task in
@@ -61,61 +103,119 @@ pub(crate) fn build(launch: &Launch, dir: &Path) -> Result<Vec<String>, JailErro
     // Nothing that happens here may propagate to the host's mounts.
     mounts::change("/", MsFlags::MS_REC | MsFlags::MS_PRIVATE)?;
     // A directory of the host must carry the new root until the switch.
-    let base = dir.join(ROOT_DIRECTORY);
-    make_dir(&base)?;
-    let nosuid_nodev = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
-    tmpfs(&base, ROOT_OPTIONS, nosuid_nodev)?;
-
-    let etc_of_package = match &launch.jail.root {
+    let at = dir.join(ROOT_DIRECTORY);
+    make_dir(&at)?;
+    tmpfs(&at, ROOT_OPTIONS, NOSUID_NODEV)?;
+    let (base, mut remarks) = match &launch.jail.root {
         Root::HostSystem => {
-            for system_dir in &launch.jail.system_dirs {
-                show_read_only(Path::new(system_dir), &base, relative(Path::new(system_dir)))?;
-            }
-            None
+            let base = host_system(launch, &at)?;
+            show_own(&base, launch)?;
+            (base, Vec::new())
         }
-        Root::Directory(package) => {
-            show_package(package, &base)?;
-            Some(package.join("etc"))
+        Root::Image(image) => {
+            let mounted = image::mount(image, launch, dir, &at)?;
+            let base = Base::open(&at, mounted.root)?;
+            show_own(&base, launch)?;
+            // Afterwards: the image's /etc may be a link to where something is mounted.
+            etc::fill_image(&base, launch, mounted.user)?;
+            (base, mounted.remark.into_iter().collect())
         }
     };
-    etc::fill(&base, launch, etc_of_package.as_deref())?;
-    dev::fill(&base, launch.tmp_bytes_max)?;
-    make_dir(&base.join("proc"))?;
-    mounts::proc(&base.join("proc"))?;
-    for name in ["home", "home/task", "run", "sys", "tmp", "var"] {
-        make_dir(&base.join(name))?;
-    }
-    cgroup::show(launch, &base)?;
-    let tmp = format!("mode=1777,size={}", tmp_bytes(launch.tmp_bytes_max));
-    tmpfs(&base.join("tmp"), &tmp, nosuid_nodev)?;
-    show_var_tmp(&base)?;
-    bind_at(&dir.join(HOME_DIRECTORY), &base.join("home/task"), true)?;
-    for extra in &launch.jail.binds {
-        let target = mount_point(&base, &extra.source, relative(&extra.target))?;
-        bind_at(&extra.source, &target, extra.writable)?;
-    }
+    let is_image = matches!(launch.jail.root, Root::Image(_));
+    show_binds(&base, launch, dir)?;
     program::show(&launch.jail.bourg_executable, &base)?;
+    match launch.jail.root {
+        Root::HostSystem => program::prepare_links(&base)?,
+        Root::Image(_) => program::link_into_image(&base)?,
+    }
+    let owner = (launch.isolation == Isolation::Jail).then_some((launch.uid, launch.gid));
+    base.directory_of(launch.starts_in(), owner)?;
 
-    enter(&base)?;
-    let remarks = program::link_into_path();
+    enter(base.root(), &at)?;
+    drop(base);
     let read_only = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY;
-    mounts::change("/", read_only | nosuid_nodev)?;
+    if !is_image {
+        remarks.extend(program::link_into_path());
+        mounts::change("/", read_only | NOSUID_NODEV)?;
+    }
     if launch.isolation == Isolation::Rootless {
         // Rootless, the task's user owns that directory; with root it does not.
         mounts::change("/dev", read_only | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC)?;
     }
-    chdir("/home/task").at("enter", "/home/task")?;
+    enter_working_directory(launch)?;
     Ok(remarks)
 }
 
-/// Makes `base` the root and unmounts the old one.
-fn enter(base: &Path) -> Result<(), FileError> {
-    chdir(base).at("enter", base)?;
+/// Fills a new root with the system directories of the host.
+fn host_system(launch: &Launch, at: &Path) -> Result<Base, JailError> {
+    let base = Base::open(at, None)?;
+    for directory in &launch.jail.system_dirs {
+        show_read_only(Path::new(directory), &base, Path::new(directory))?;
+    }
+    etc::fill(&base, launch)?;
+    Ok(base)
+}
+
+/// Mounts `/proc`, `/dev`, `/sys` and `/tmp`, which every task has of its own.
+fn show_own(base: &Base, launch: &Launch) -> Result<(), JailError> {
+    for name in ["proc", "dev", "sys"] {
+        base.make_own(name)?;
+    }
+    mount_at(base, "proc", mounts::proc)?;
+    let dev = mount_at(base, "dev", dev::mount)?;
+    dev.with(|dev| dev::fill(dev, launch.tmp_bytes_max))?;
+    if matches!(launch.jail.root, Root::Image(_)) {
+        let sys = mount_at(base, "sys", |sys| tmpfs(sys, SYS_OPTIONS, NOSUID_NODEV))?;
+        base.directory("sys/fs/cgroup")?.with(|top| cgroup::show(launch, top))?;
+        mounts::make_read_only(sys.file()).at("make read-only", "/sys")?;
+    } else {
+        base.directory("sys/fs/cgroup")?.with(|top| cgroup::show(launch, top))?;
+    }
+    let options = format!("mode=1777,size={}", tmp_bytes(launch.tmp_bytes_max));
+    let tmp = mount_at(base, "tmp", |tmp| tmpfs(tmp, &options, NOSUID_NODEV))?;
+    show_var_tmp(base, &tmp)
+}
+
+/// Binds the task's directory, and what it has been given.
+fn show_binds(base: &Base, launch: &Launch, dir: &Path) -> Result<(), JailError> {
+    let home = base.mount_point(HOME_IN_JAIL, Kind::Directory)?;
+    home.with(|home| bind_at(&dir.join(HOME_DIRECTORY), home, true))?;
+    for extra in &launch.jail.binds {
+        let place = base.mount_point(&extra.target, kind_of(&extra.source)?)?;
+        place.with(|target| bind_at(&extra.source, target, extra.writable))?;
+    }
+    Ok(())
+}
+
+/// Mounts something on a directory; returns the directory that is there then.
+fn mount_at(
+    base: &Base,
+    name: &str,
+    mount: impl FnOnce(&Path) -> Result<(), FileError>,
+) -> Result<Place, JailError> {
+    base.mount_point(name, Kind::Directory)?.with(mount)?;
+    base.directory(name)
+}
+
+/// Makes `root`, which is mounted at `at`, the root and unmounts the old one.
+fn enter(root: impl AsFd, at: &Path) -> Result<(), FileError> {
+    fchdir(root).at("enter", at)?;
     // Both paths are the same: the old root ends up mounted over the new one, so no directory is
     // needed for it.
-    pivot_root(".", ".").at("pivot into", base)?;
-    umount2(".", MntFlags::MNT_DETACH).at("leave the old root of", base)?;
+    pivot_root(".", ".").at("pivot into", at)?;
+    umount2(".", MntFlags::MNT_DETACH).at("leave the old root of", at)?;
     chdir("/").at("enter", "/")
+}
+
+/// Makes the task's working directory this process's. The jail must be its root.
+///
+/// The task may have replaced it by a link: which must not lead to what this process has open.
+pub(crate) fn enter_working_directory(launch: &Launch) -> Result<(), FileError> {
+    let path = launch.starts_in();
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let root = open("/", flags, Mode::empty()).at("open", "/")?;
+    let directory = place::resolve_in(root.as_fd(), relative(path), flags).at("enter", path)?;
+    fchdir(directory).at("enter", path)
 }
 
 /// A tmpfs of size 0 would be unlimited.
@@ -127,9 +227,14 @@ fn relative(path: &Path) -> &Path {
     path.strip_prefix("/").unwrap_or(path)
 }
 
+fn kind_of(source: &Path) -> Result<Kind, FileError> {
+    let found = fs::metadata(source).at("look at", source)?;
+    Ok(if found.is_dir() { Kind::Directory } else { Kind::File })
+}
+
 /// Binds `source` of the host at `name` in the jail, read-only: a link is recreated, a missing path
 /// is skipped.
-fn show_read_only(source: &Path, base: &Path, name: &Path) -> Result<(), JailError> {
+fn show_read_only(source: &Path, base: &Base, name: &Path) -> Result<(), JailError> {
     let kind = match fs::symlink_metadata(source) {
         Ok(metadata) => metadata.file_type(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -137,68 +242,22 @@ fn show_read_only(source: &Path, base: &Path, name: &Path) -> Result<(), JailErr
     };
     if kind.is_symlink() {
         let leads_to = fs::read_link(source).at("read link", source)?;
-        let link = base.join(name);
-        if let Some(parent) = link.parent() {
-            fs::create_dir_all(parent).at("create directory", parent)?;
-        }
-        symlink(&leads_to, &link).at("create link", &link)?;
-        return Ok(());
+        let parent = base.directory(name.parent().unwrap_or(name))?;
+        return Ok(parent.link(name.file_name().unwrap_or_default(), &leads_to)?);
     }
-    let target = mount_point(base, source, name)?;
-    Ok(bind_at(source, &target, false)?)
+    let place = base.mount_point(name, kind_of(source)?)?;
+    place.with(|target| bind_at(source, target, false))
 }
 
-/// Binds every entry of a package's root except those that the jail fills itself.
-fn show_package(package: &Path, base: &Path) -> Result<(), JailError> {
-    if !package.is_dir() {
-        return Err(JailError::NoRoot { path: package.to_owned() });
+/// `/var/tmp` is the same as `/tmp`, if it can be.
+fn show_var_tmp(base: &Base, tmp: &Place) -> Result<(), JailError> {
+    match base.mount_point("var/tmp", Kind::Directory) {
+        // An image may have a link there.
+        Ok(place) if place.is(tmp) => Ok(()),
+        Ok(place) => place.with(|target| bind_at(tmp.path(), target, true)),
+        Err(JailError::MountPoint { .. }) => Ok(()),
+        Err(error) => Err(error),
     }
-    for entry in fs::read_dir(package).at("list", package)? {
-        let entry = entry.at("list", package)?;
-        let name = entry.file_name();
-        if !OURS.iter().any(|ours| name == *ours) {
-            show_read_only(&entry.path(), base, Path::new(&name))?;
-        }
-    }
-    Ok(())
-}
-
-/// `/var/tmp` is the same as `/tmp`.
-fn show_var_tmp(base: &Path) -> Result<(), JailError> {
-    let target = base.join("var/tmp");
-    // The /var of a package is read-only: it may have none, or a link.
-    let _exists = make_dir(&target);
-    let is_dir = fs::symlink_metadata(&target).is_ok_and(|found| found.is_dir());
-    if is_dir { Ok(bind_at(&base.join("tmp"), &target, true)?) } else { Ok(()) }
-}
-
-/// Creates the directory or empty file on which `source` can be mounted, and its parent
-/// directories.
-///
-/// Does not follow links: they could lead out of the jail, whose root is not yet the root.
-fn mount_point(base: &Path, source: &Path, name: &Path) -> Result<PathBuf, JailError> {
-    let mut target = base.to_owned();
-    let refused = |why: String| JailError::MountPoint { target: Path::new("/").join(name), why };
-    let is_dir = fs::metadata(source).at("look at", source)?.is_dir();
-    let mut parts = name.components().peekable();
-    while let Some(part) = parts.next() {
-        target.push(part);
-        let made = if parts.peek().is_some() || is_dir {
-            fs::create_dir(&target)
-        } else {
-            fs::File::create_new(&target).map(drop)
-        };
-        match made {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                if target.is_symlink() {
-                    return Err(refused("a part of it is a symbolic link".to_owned()));
-                }
-            }
-            Err(error) => return Err(refused(error.to_string())),
-        }
-    }
-    Ok(target)
 }
 
 fn make_dir(path: &Path) -> Result<(), FileError> {

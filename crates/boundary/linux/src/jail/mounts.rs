@@ -1,6 +1,8 @@
 //! The mount calls of the jail, each with its purpose in its error.
 
 use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -41,6 +43,12 @@ pub(super) fn overlay(lower: &str, target: &Path) -> Result<(), FileError> {
         .at("mount an overlay on", target)
 }
 
+/// Mounts an overlay with these options for the layers of an image.
+pub(super) fn image_overlay(options: &str, target: &Path) -> io::Result<()> {
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    Ok(mount(Some("overlay"), target, Some("overlay"), flags, Some(options))?)
+}
+
 /// Binds `source`, with what is mounted below it, at `target`, with unchanged flags.
 pub(super) fn bind(source: &Path, target: &Path) -> Result<(), FileError> {
     let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
@@ -50,9 +58,19 @@ pub(super) fn bind(source: &Path, target: &Path) -> Result<(), FileError> {
 /// Binds `source` at `target` without set-uid programs and devices, and read-only unless
 /// `writable`.
 pub(super) fn bind_at(source: &Path, target: &Path, writable: bool) -> Result<(), FileError> {
-    bind(source, target)?;
+    let mount = sys::clone_mount(&c_path(source)?, true).at("show in the jail", source)?;
     let read_only = if writable { 0 } else { libc::MOUNT_ATTR_RDONLY };
-    let c_target = CString::new(target.as_os_str().as_bytes()).at("name", target)?;
     let set = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV | read_only;
-    sys::mount_set_recursive(&c_target, set).at("restrict the mount", target)
+    sys::set_mount(mount.as_fd(), set, true).at("restrict the mount", target)?;
+    sys::attach_mount(mount.as_fd(), &c_path(target)?).at("mount on", target)
+}
+
+/// Makes the mount at an open directory read-only, but not those below it.
+pub(super) fn make_read_only(directory: BorrowedFd<'_>) -> io::Result<()> {
+    sys::set_mount(directory, libc::MOUNT_ATTR_RDONLY, false)
+}
+
+/// A path as the kernel takes it.
+pub(super) fn c_path(path: &Path) -> Result<CString, FileError> {
+    CString::new(path.as_os_str().as_bytes()).at("name", path)
 }

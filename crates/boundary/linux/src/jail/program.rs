@@ -1,13 +1,14 @@
 //! Makes this program available in the jail, so that a task can run `bourg` commands.
 
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 
+use super::JailError;
 use super::mounts::{bind_at, overlay};
-use super::{JailError, make_dir};
+use super::place::{Base, Kind};
 use crate::error::At;
 
 /// The path of the program in every jail.
@@ -21,27 +22,32 @@ const BIN: &str = "/usr/bin";
 /// perhaps of another release than the task's cell.
 const BEFORE_BIN: [&str; 2] = ["/usr/local/sbin", "/usr/local/bin"];
 
-/// Binds the program into the jail at `base`, which is not the root yet.
-pub(super) fn show(executable: &Path, base: &Path) -> Result<(), JailError> {
-    let in_base = |path: &str| base.join(path.trim_start_matches('/'));
-    make_dir(&in_base("/run/bourg"))?;
-    make_dir(&in_base(LINK_DIRECTORY))?;
-    let program = in_base(PROGRAM);
-    File::create_new(&program).at("create", &program)?;
-    bind_at(executable, &program, false)?;
-    let link = in_base(LINK_DIRECTORY).join("bourg");
-    symlink(PROGRAM, &link).at("create link", &link)?;
-    make_dir(&in_base(HIDING_DIRECTORY))?;
-    // A whiteout of overlayfs, which needs no privilege.
-    let whiteout = in_base(HIDING_DIRECTORY).join("bourg");
-    mknod(&whiteout, SFlag::S_IFCHR, Mode::empty(), makedev(0, 0))
-        .at("create whiteout", &whiteout)?;
-    Ok(())
+/// Binds the program into the jail.
+pub(super) fn show(executable: &Path, base: &Base) -> Result<(), JailError> {
+    let program = base.mount_point(PROGRAM, Kind::File)?;
+    program.with(|path| bind_at(executable, path, false))
 }
 
-/// Makes the program available as `/usr/bin/bourg` in the jail, which is the root by now; a
-/// package's links can therefore not lead out of it. Other `bourg`s that would be found first are
-/// hidden. Returns what failed.
+/// Makes the program available as `/usr/bin/bourg` in the writable root of an image, in place of a
+/// `bourg` that is there.
+pub(super) fn link_into_image(base: &Base) -> Result<(), JailError> {
+    Ok(base.directory(BIN)?.link("bourg", Path::new(PROGRAM))?)
+}
+
+/// Prepares what [`link_into_path`] places over other directories.
+pub(super) fn prepare_links(base: &Base) -> Result<(), JailError> {
+    base.directory(LINK_DIRECTORY)?.link("bourg", Path::new(PROGRAM))?;
+    // A whiteout of overlayfs, which needs no privilege.
+    base.directory(HIDING_DIRECTORY)?.with(|hiding| {
+        let whiteout = hiding.join("bourg");
+        mknod(&whiteout, SFlag::S_IFCHR, Mode::empty(), makedev(0, 0))
+            .at("create whiteout", &whiteout)
+    })
+}
+
+/// Makes the program available as `/usr/bin/bourg` in the jail, which is the root by now, over
+/// the host's own system directories. Other `bourg`s that would be found first are hidden. Returns what
+/// failed.
 pub(super) fn link_into_path() -> Vec<String> {
     let mut remarks: Vec<_> =
         BEFORE_BIN.iter().filter_map(|directory| hide_in(Path::new(directory))).collect();
@@ -65,8 +71,7 @@ fn hide_in(directory: &Path) -> Option<String> {
 fn link_into_bin() -> Option<String> {
     let bin = Path::new(BIN);
     if !bin.is_dir() {
-        // A package without /usr/bin: the tmpfs root can still get one unless /usr is the
-        // package's.
+        // A host without /usr/bin: the tmpfs root can still get one unless /usr is the host's.
         let made = fs::create_dir_all(bin).and_then(|()| symlink(PROGRAM, bin.join("bourg")));
         return match made {
             Ok(()) => None,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{BindablePorts, Launch, PORTS_MAX, Root};
+use super::{BindablePorts, ImageRoot, LAYERS_MAX, Launch, PORTS_MAX, Root, USER_BYTES_MAX};
 use crate::Isolation;
 use crate::cgroup;
 
@@ -50,8 +50,8 @@ pub enum Invalid {
         /// The minimum.
         min: u64,
     },
-    /// A path that is not absolute, or contains `..`.
-    #[error("{field} `{}` must be an absolute path without `..`", .path.escape_debug())]
+    /// A path that is not absolute, or contains `..` or a NUL byte.
+    #[error("{field} `{}` must be an absolute path without `..` and NUL bytes", .path.escape_debug())]
     BadPath {
         /// The field.
         field: &'static str,
@@ -86,6 +86,28 @@ pub enum Invalid {
         "a network of its own requires a machine whose Borglet runs as root; this one does not"
     )]
     RootlessNetwork,
+    /// A signal that cannot ask a task to end.
+    #[error("stop_signal is {number}, but must be from 1 to 64, and not 19, which no program gets")]
+    StopSignal {
+        /// As given.
+        number: u8,
+    },
+    /// An image without layers, or with too many.
+    #[error("the image of the root has {count} layers, but must have from 1 to {LAYERS_MAX}")]
+    Layers {
+        /// Their number.
+        count: usize,
+    },
+    /// Not what an image says about its user.
+    #[error(
+        "the image's user `{}` must be empty, or USER, UID, USER:GROUP or UID:GID, of at most \
+         {USER_BYTES_MAX} bytes without control characters",
+        .beginning.escape_debug()
+    )]
+    ImageUser {
+        /// The first characters of it.
+        beginning: String,
+    },
 }
 
 impl Launch {
@@ -141,12 +163,20 @@ impl Launch {
         if let Some(path) = self.network.as_ref().and_then(|network| network.of_alloc.as_ref()) {
             absolute("network.of_alloc", path)?;
         }
+        if let Some(number) = self.stop_signal
+            && (!(1..=64).contains(&number) || i32::from(number) == libc::SIGSTOP)
+        {
+            return Err(Invalid::StopSignal { number });
+        }
+        if let Some(path) = &self.working_directory {
+            absolute("working_directory", path)?;
+        }
         for directory in &self.jail.system_dirs {
             absolute("jail.system_dirs", Path::new(directory))?;
         }
         absolute("jail.bourg_executable", &self.jail.bourg_executable)?;
-        if let Root::Directory(path) = &self.jail.root {
-            absolute("jail.root", path)?;
+        if let Root::Image(image) = &self.jail.root {
+            check_image(image)?;
         }
         for bind in &self.jail.binds {
             absolute("jail.binds.source", &bind.source)?;
@@ -154,6 +184,23 @@ impl Launch {
         }
         Ok(())
     }
+}
+
+fn check_image(image: &ImageRoot) -> Result<(), Invalid> {
+    let ImageRoot { layers, user } = image;
+    if !(1..=LAYERS_MAX).contains(&layers.len()) {
+        return Err(Invalid::Layers { count: layers.len() });
+    }
+    for layer in layers {
+        absolute("jail.root.image.layers", layer)?;
+    }
+    let (name, group) = user.split_once(':').unwrap_or((user, "0"));
+    let complete = user.is_empty() || !(name.is_empty() || group.is_empty());
+    let plain = !user.contains(char::is_control) && !group.contains(':');
+    if complete && plain && user.len() <= USER_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Invalid::ImageUser { beginning: user.chars().take(40).collect() })
 }
 
 fn no_nul(field: impl FnOnce() -> String, text: &str) -> Result<(), Invalid> {
@@ -172,6 +219,7 @@ fn at_least(field: &'static str, value: u64, min: u64) -> Result<(), Invalid> {
 fn absolute(field: &'static str, path: &Path) -> Result<(), Invalid> {
     use std::path::Component::{Normal, RootDir};
     let good = path.is_absolute() && path.components().all(|c| matches!(c, RootDir | Normal(_)));
+    let good = good && !path.as_os_str().as_encoded_bytes().contains(&0);
     if good { Ok(()) } else { Err(Invalid::BadPath { field, path: path.display().to_string() }) }
 }
 
@@ -205,17 +253,36 @@ mod tests {
             log: Rotation { file_bytes_max: 4096, files_max: 1 },
             tmp_bytes_max: 0,
             notice_ms: 0,
+            stop_signal: None,
+            working_directory: None,
             jail: Jail::host("/usr/bin/bourg".into()),
             capabilities: vec![10],
             bindable_ports: BindablePorts::Any,
         }
     }
 
+    fn image(layers: &[&str], user: &str) -> Root {
+        let layers = layers.iter().map(Into::into).collect();
+        Root::Image(ImageRoot { layers, user: user.to_owned() })
+    }
+
+    #[test]
+    fn an_image_may_name_its_user_in_five_ways() {
+        for user in ["", "nginx", "101", "nginx:www-data", "101:33"] {
+            let mut launch = launch();
+            launch.jail.root = image(&["/layers/one", "/layers/two"], user);
+            launch.check().unwrap();
+        }
+        let mut launch = launch();
+        launch.jail.root = image(&["/layers/one"], &"x".repeat(USER_BYTES_MAX + 1));
+        assert!(matches!(launch.check(), Err(Invalid::ImageUser { .. })));
+    }
+
     #[test]
     fn an_invalid_launch_names_the_problem() {
         type Change = fn(&mut Launch);
         launch().check().unwrap();
-        let table: [(Change, &str); 19] = [
+        let table: [(Change, &str); 25] = [
             (
                 |launch| launch.capabilities = vec![10, 21],
                 "capability 21 is not one that a task can keep",
@@ -244,14 +311,20 @@ mod tests {
             (|l| l.cgroup = "../x".to_owned(), "`../x` cannot name a cgroup"),
             (|l| l.log.files_max = 0, "log.files_max is 0"),
             (|l| l.limits.pids_max = 1, "limits.pids_max is 1"),
-            (|l| l.jail.root = Root::Directory("/a/../b".into()), "jail.root `/a/../b`"),
+            (|l| l.jail.root = image(&["/a/../b"], ""), "jail.root.image.layers `/a/../b`"),
+            (|l| l.jail.root = image(&[], ""), "the image of the root has 0 layers"),
+            (|l| l.jail.root = image(&["/a"; 501], ""), "the image of the root has 501 layers"),
+            (|l| l.jail.root = image(&["/a"], "a:"), "the image's user `a:` must be"),
+            (|l| l.jail.root = image(&["/a"], "a:b:c"), "the image's user `a:b:c` must be"),
+            (|l| l.stop_signal = Some(19), "stop_signal is 19"),
+            (|l| l.working_directory = Some("work".into()), "working_directory `work`"),
             // Quoted text is shown without its control characters.
             (|l| l.argv.push("\x1b[2J\0".to_owned()), "argv[1] contains a NUL byte, which no"),
             (|l| l.env.push(("\x7f=".to_owned(), String::new())), "`\\u{7f}=` cannot name"),
             (|l| l.env.push(("\n".to_owned(), "\0".to_owned())), "env \\n contains a NUL byte"),
             (|l| l.hostname = "a\tb".to_owned(), "hostname `a\\tb`"),
             (|l| l.cgroup = "a/\x7f/..".to_owned(), "`a/\\u{7f}/..` cannot name a cgroup"),
-            (|l| l.jail.root = Root::Directory("a\r".into()), "jail.root `a\\r`"),
+            (|l| l.jail.root = image(&["a\r"], ""), "jail.root.image.layers `a\\r`"),
         ];
         for (change, expected) in table {
             let mut launch = launch();

@@ -10,6 +10,7 @@
 
 mod check;
 mod file;
+mod image;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,9 @@ use crate::network::Network;
 use crate::process::since_ticks;
 use crate::{FileError, Isolation};
 pub use check::Invalid;
+pub use image::{
+    IMAGE_DIRECTORY, ImageRoot, LAYERS_MAX, UPPER_DIRECTORY, USER_BYTES_MAX, WORK_DIRECTORY,
+};
 
 /// The version that this release writes, and the highest that it reads.
 pub const VERSION: u32 = 1;
@@ -40,6 +44,8 @@ pub const SHIM_LOG_FILE: &str = "shim.log";
 pub const LOG_DIRECTORY: &str = "logs";
 /// The name of the task's writable directory, which it sees as `/home/task`.
 pub const HOME_DIRECTORY: &str = "home";
+/// The path at which the task sees that directory.
+pub(crate) const HOME_IN_JAIL: &str = "/home/task";
 /// The name of the directory at which its jail is built, in its own mount namespace.
 pub(crate) const ROOT_DIRECTORY: &str = "root";
 
@@ -127,9 +133,16 @@ pub struct Launch {
     pub log: Rotation,
     /// Size of the task's `/tmp`, and of its `/dev/shm`, in bytes; their content counts as memory.
     pub tmp_bytes_max: u64,
-    /// The time between SIGTERM and SIGKILL, in milliseconds. The task's init enforces it on its
-    /// own.
+    /// The time between [`Self::stop_signal`] and SIGKILL, in milliseconds. The task's init enforces
+    /// it on its own.
     pub notice_ms: u64,
+    /// The signal that asks the task to end, 1 to 64 but not SIGSTOP; `None`: SIGTERM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_signal: Option<u8>,
+    /// The working directory of the program and of sessions, an absolute path in the jail; `None`:
+    /// `/home/task`. It is created if missing, and then belongs to the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_directory: Option<PathBuf>,
     /// The part of the machine that the task sees.
     pub jail: Jail,
     /// Its own network; `None`: the host's.
@@ -142,6 +155,13 @@ pub struct Launch {
     /// The ports that it may bind.
     #[serde(default)]
     pub bindable_ports: BindablePorts,
+}
+
+impl Launch {
+    /// The directory in which the task's program starts.
+    pub(crate) fn starts_in(&self) -> &Path {
+        self.working_directory.as_deref().unwrap_or(Path::new(HOME_IN_JAIL))
+    }
 }
 
 /// The ports that a task may bind ([`crate::bind`]).
@@ -208,8 +228,8 @@ impl Jail {
 pub enum Root {
     /// The listed system directories of the host.
     HostSystem,
-    /// The content of this directory, a package or an image, in place of the system directories.
-    Directory(PathBuf),
+    /// The files of an image, in place of the system directories. They are writable for the task.
+    Image(ImageRoot),
 }
 
 /// A directory or file of the host shown in a jail.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{TaskDirectory, TaskError};
 use crate::error::At;
-use crate::record::HOME_DIRECTORY;
+use crate::record::{HOME_DIRECTORY, IMAGE_DIRECTORY};
 use crate::tree::remove_tree;
 
 /// The prefix of the names of discarded directories.
@@ -51,16 +51,17 @@ impl TaskDirectory {
         discard(&self.path, &self.path, &name)
     }
 
-    /// Discards the task's home directory; its records and logs stay. Returns whether there was a
-    /// home.
+    /// Discards the task's files, its home directory and what it has written to the root of an image; its
+    /// records and logs stay. Returns whether there was a home.
     ///
     /// # Errors
     /// When the kernel returns an error.
     pub fn discard_home(&self) -> Result<bool, TaskError> {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-        let discarded =
-            discard(&self.path.join(HOME_DIRECTORY), &self.path, &format!("{name}-home"))?;
-        Ok(discarded.is_some())
+        let image = self.path.join(IMAGE_DIRECTORY);
+        discard(&image, &self.path, &format!("{name}-image"))?;
+        let home = self.path.join(HOME_DIRECTORY);
+        Ok(discard(&home, &self.path, &format!("{name}-home"))?.is_some())
     }
 }
 

@@ -25,7 +25,7 @@ pub enum Delivery {
 }
 
 impl TaskDirectory {
-    /// Sends SIGTERM to the task. Its init sends SIGKILL to all of it when the notice is over, even
+    /// Sends SIGTERM to the task, or its [stop signal](Launch::stop_signal). Its init sends SIGKILL to all of it when the notice is over, even
     /// if the Borglet dies meanwhile.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::support::{Tasks, UID};
 use linux::logs::Stream;
-use linux::record::{Bind, ExitReason, Root};
+use linux::record::{Bind, ExitReason};
 
 /// Runs a script that prints lines of `name=value`; returns the value of `name`.
 fn value<'a>(output: &'a str, name: &str) -> &'a str {
@@ -205,45 +205,6 @@ fn environment_is_the_launchs_and_nothing_else() {
             "USER=task"
         ]
     );
-}
-
-#[test]
-fn a_package_can_be_the_root() {
-    let tasks = Tasks::new();
-    let package = tempfile::tempdir().unwrap();
-    for dir in ["usr/bin", "etc", "proc"] {
-        fs::create_dir_all(package.path().join(dir)).unwrap();
-    }
-    // A link that would lead out of a careless jail.
-    std::os::unix::fs::symlink("/root", package.path().join("usr/trap")).unwrap();
-    std::os::unix::fs::symlink("usr/bin", package.path().join("bin")).unwrap();
-    fs::write(package.path().join("etc/passwd"), "ours").unwrap();
-    fs::write(package.path().join("etc/own.conf"), "from the package\n").unwrap();
-    let mut launch =
-        tasks.script("package", "cat /etc/own.conf; cat /etc/passwd; ls /; ls /usr/trap/; bourg");
-    launch.jail.root = Root::Directory(package.path().to_owned());
-    // The package has no libraries, so the host's are shown beside it.
-    for path in ["/usr/lib", "/lib64"] {
-        let source = fs::canonicalize(path).unwrap();
-        fs::create_dir_all(package.path().join("usr/lib")).unwrap();
-        if path == "/lib64" {
-            launch.jail.binds.push(Bind { source, target: "/lib64".into(), writable: false });
-        }
-    }
-    launch.jail.binds.push(Bind {
-        source: "/usr/lib".into(),
-        target: "/lib".into(),
-        writable: false,
-    });
-    for program in ["sh", "cat", "ls"] {
-        fs::copy(format!("/bin/{program}"), package.path().join("bin").join(program)).unwrap();
-    }
-    let task = tasks.start("package", &launch);
-    let exit = task.wait_end();
-    let (output, errors) = (task.log(Stream::Stdout), task.log(Stream::Stderr));
-    assert_eq!(exit.reason, ExitReason::Exited { code: 2 }, "{output}{errors}{}", task.shim_log());
-    assert!(output.starts_with("from the package\nroot:x:0"), "{output}");
-    assert!(errors.contains("/usr/trap") && errors.contains("usage: bare-shim"), "{errors}");
 }
 
 #[test]

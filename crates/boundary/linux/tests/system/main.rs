@@ -9,6 +9,7 @@ mod bind;
 mod enter;
 mod full;
 mod groups;
+mod image;
 mod jail;
 mod limits;
 mod logs;

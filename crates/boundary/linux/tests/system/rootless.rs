@@ -25,11 +25,13 @@ use crate::support::{
 /// The user who runs the tests here.
 const CALLER: &str = "61235";
 
-/// Runs the body of the test `name` as a user who is not root.
-fn unprivileged(name: &str, body: impl FnOnce()) {
+/// Runs the body of the test `name`, which is of this module or has another in its name, as a user who
+/// is not root.
+pub(crate) fn unprivileged(name: &str, body: impl FnOnce()) {
     if !geteuid().is_root() {
         return body();
     }
+    let name = if name.contains("::") { name.to_owned() } else { format!("rootless::{name}") };
     // Copies, because the user may not be able to read the build directory.
     let base = tempfile::tempdir().unwrap();
     fs::set_permissions(base.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -43,7 +45,7 @@ fn unprivileged(name: &str, body: impl FnOnce()) {
     let output = Command::new("setpriv")
         .args(["--reuid", CALLER, "--regid", CALLER, "--clear-groups"])
         .arg(test)
-        .args(["--exact", &format!("rootless::{name}"), "--nocapture", "--test-threads=1"])
+        .args(["--exact", &name, "--nocapture", "--test-threads=1"])
         .env(EXECUTABLE_VARIABLE, shim)
         .current_dir("/")
         .stdin(Stdio::null())

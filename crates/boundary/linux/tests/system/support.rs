@@ -85,6 +85,8 @@ impl Tasks {
             log: Rotation { file_bytes_max: 1 << 20, files_max: 3 },
             tmp_bytes_max: 1 << 20,
             notice_ms: 10_000,
+            stop_signal: None,
+            working_directory: None,
             jail: Jail::host(executable()),
             capabilities: Vec::new(),
             bindable_ports: BindablePorts::Any,
@@ -111,6 +113,13 @@ impl Tasks {
         let task = self.start(name, &self.script(name, script));
         let reason = task.wait_end().reason;
         (reason, task.log(Stream::Stdout))
+    }
+}
+
+impl Tasks {
+    /// Removes a task that has ended.
+    pub(crate) fn remove(&self, name: &str) {
+        TaskDirectory::open(self.base.path(), name).unwrap().remove().unwrap();
     }
 }
 
@@ -215,9 +224,14 @@ pub(crate) struct SmallDisk(pub(crate) tempfile::TempDir);
 
 impl SmallDisk {
     pub(crate) fn new(options: &str) -> Self {
+        Self::new_of("tmpfs", options)
+    }
+
+    /// Of the type `kind`.
+    pub(crate) fn new_of(kind: &str, options: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let flags = nix::mount::MsFlags::empty();
-        nix::mount::mount(Some("tmpfs"), dir.path(), Some("tmpfs"), flags, Some(options)).unwrap();
+        nix::mount::mount(Some(kind), dir.path(), Some(kind), flags, Some(options)).unwrap();
         Self(dir)
     }
 }
@@ -226,4 +240,14 @@ impl Drop for SmallDisk {
     fn drop(&mut self) {
         let _busy = nix::mount::umount2(self.0.path(), nix::mount::MntFlags::MNT_DETACH);
     }
+}
+
+/// Sets an extended attribute of a file.
+#[expect(unsafe_code, reason = "neither std nor nix has it")]
+pub(crate) fn set_attribute(path: &std::ffi::CStr, name: &std::ffi::CStr, value: &[u8]) {
+    // SAFETY: all three live for the call, and the length is that of the value.
+    let result = unsafe {
+        libc::setxattr(path.as_ptr(), name.as_ptr(), value.as_ptr().cast(), value.len(), 0)
+    };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }

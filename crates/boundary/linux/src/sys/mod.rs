@@ -3,6 +3,8 @@
 //! All unsafe code of the crate is here; this module makes no decisions.
 #![expect(unsafe_code, reason = "system calls without a safe wrapper")]
 
+mod mounts;
+
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -11,9 +13,25 @@ use nix::dir::OwningIter;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 use nix::unistd::ForkResult;
 
+pub(crate) use mounts::{attach_mount, clone_mount, map_owners, set_mount};
+
 /// The result of a system call that returns -1 on error.
 fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Sends `signal`, which may be a real-time signal, to the process group `group`.
+pub(crate) fn signal_group(group: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: takes two integers and touches no memory of ours.
+    check(libc::c_long::from(unsafe { libc::killpg(group, signal) }))?;
+    Ok(())
+}
+
+/// Sends `signal`, which may be a real-time signal, to process `pid`.
+pub(crate) fn signal_process(pid: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: takes two integers and touches no memory of ours.
+    check(libc::c_long::from(unsafe { libc::kill(pid, signal) }))?;
+    Ok(())
 }
 
 /// A descriptor that becomes readable when process `pid` ends, and that never refers to another
@@ -435,23 +453,6 @@ pub(crate) fn default_signal(signal: i32) {
 pub(crate) fn ignore_signal(signal: i32) {
     // SAFETY: SIG_IGN installs no code.
     unsafe { libc::signal(signal, libc::SIG_IGN) };
-}
-
-/// Sets the attributes (`MOUNT_ATTR_*`) `set` on the mount at `path` and on every mount below it.
-pub(crate) fn mount_set_recursive(path: &CStr, set: u64) -> io::Result<()> {
-    let attributes = libc::mount_attr { attr_set: set, attr_clr: 0, propagation: 0, userns_fd: 0 };
-    // SAFETY: `path` and `attributes` outlive the call, and the size passed is the size of the struct.
-    check(unsafe {
-        libc::syscall(
-            libc::SYS_mount_setattr,
-            libc::AT_FDCWD,
-            path.as_ptr(),
-            libc::AT_RECURSIVE,
-            &raw const attributes,
-            size_of::<libc::mount_attr>(),
-        )
-    })?;
-    Ok(())
 }
 
 /// Removes every capability except `but` from the bounding set, so that no program can regain it.
