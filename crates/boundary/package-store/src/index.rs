@@ -325,10 +325,7 @@ mod tests {
         // An eighth is reserved, and half of what is left is the share of each.
         let share = (7 * size).div_ceil(2);
         assert_eq!(room(&index, "ana", share - size), Ok(()));
-        assert_eq!(
-            room(&index, "ana", share - size + 1),
-            Err(Beyond::Share { own: size, share })
-        );
+        assert_eq!(room(&index, "ana", share - size + 1), Err(Beyond::Share { own: size, share }));
         assert_eq!(room(&index, "ben", 3 * size), Ok(()));
         assert_eq!(
             room(&index, "ben", 3 * size + 1),

@@ -215,7 +215,9 @@ async fn a_full_disk_is_an_error_and_nothing_more() {
     let others = small.0.path().join("others");
     fs::create_dir(&others).unwrap();
     let mut names = 0..;
-    while names.next().is_some_and(|name: u32| fs::write(others.join(name.to_string()), []).is_ok()) {}
+    while names.next().is_some_and(|name: u32| fs::write(others.join(name.to_string()), []).is_ok())
+    {
+    }
     let bytes = chunk(1, 1 << 20);
     let mut large = store.upload(user("ana"));
     large.put(digest(&bytes), bytes).await.unwrap();

@@ -36,7 +36,8 @@ fn of_job(job: &mut Json, path: &Path, loader: &mut dyn Loader, found: &mut Diag
         match loader.directory(directory, name) {
             Ok(reference) => *package = Json::Text(reference.to_string()),
             Err(why) => {
-                let (directory, at) = (directory.to_owned(), path.field(PACKAGES).element(position));
+                let (directory, at) =
+                    (directory.to_owned(), path.field(PACKAGES).element(position));
                 found.add(at, ErrorKind::Directory { directory, why });
                 // Its own error says enough.
                 *package = Json::Null;

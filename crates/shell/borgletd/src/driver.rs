@@ -19,6 +19,7 @@ use super::effects::Provided;
 use super::effects::{CapMetrics, EndedByRule, Executor};
 use super::memory;
 use super::message::{Message, Obeyed};
+use super::packages::Taken;
 use super::ports;
 use super::retained_logs;
 use super::savers;
@@ -45,6 +46,7 @@ pub(crate) struct Driver {
     reserved: Arc<Mutex<Vec<(InstanceId, Bytes)>>>,
     shortages: Counter,
     ended_by_rule: EndedByRule,
+    layers: Taken,
 }
 
 const QUEUE: usize = 1_024;
@@ -88,6 +90,11 @@ impl Driver {
     /// How many tasks each rule has ended.
     pub(crate) fn ended_by_rule(&self) -> &EndedByRule {
         &self.ended_by_rule
+    }
+
+    /// The layers of packages and images on this machine.
+    pub(crate) fn layers(&self) -> &Taken {
+        &self.layers
     }
 
     /// What tasks use.
@@ -178,6 +185,7 @@ pub(super) fn start(
     let shortages = memory::watch(&files, report.capacity.ram, messages.clone())?;
     disk::watch(files.clone(), report, disk, messages.clone())?;
     tokio::spawn(ports::watch(files.clone(), range, messages.clone()));
+    let layers = provided.packages.taken();
     let mut executor = Executor::new(files, provided, remover, messages.clone(), stamp, uids);
     let caps = executor.caps().clone();
     let ended_by_rule = executor.ended_by_rule().clone();
@@ -199,7 +207,17 @@ pub(super) fn start(
         to_failed.send_replace(Some("the Borglet's driver has ended".to_owned()));
     });
     let reserved = Arc::default();
-    Ok(Driver { messages, reports, failed, usage, caps, reserved, shortages, ended_by_rule })
+    Ok(Driver {
+        messages,
+        reports,
+        failed,
+        usage,
+        caps,
+        reserved,
+        shortages,
+        ended_by_rule,
+        layers,
+    })
 }
 
 /// What the effects and reports of a Borglet go to.

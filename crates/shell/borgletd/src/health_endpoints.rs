@@ -87,6 +87,7 @@ pub(super) fn pages(
     registry.register_collector(Box::new(Tasks(driver.clone())));
     registry.register_collector(Box::new(Ready(driver.clone())));
     registry.register_collector(Box::new(Ended(driver.clone())));
+    registry.register_collector(Box::new(LayersHere(driver.clone())));
     registry.register_collector(Box::new(Refused(refusals.clone())));
     let watched = Watched { driver, registry: Arc::new(registry) };
     Router::new()
@@ -157,6 +158,25 @@ impl Collector for Ready {
         let help = "1 if this machine can run tasks, as its last probe task found.";
         let kind = ready.metric_type();
         ready.encode(encoder.encode_descriptor("bourg_borglet_ready", help, None, kind)?)
+    }
+}
+
+/// The layers of packages and images.
+#[derive(Debug)]
+struct LayersHere(Driver);
+
+impl Collector for LayersHere {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let (layers, bytes) = self.0.layers().totals();
+        let gauge = |value: u64| ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+        let (layers, bytes) = (gauge(layers as u64), gauge(bytes.0));
+        let (name, help) =
+            ("bourg_borglet_layers", "Layers of packages and images on this machine.");
+        let kind = layers.metric_type();
+        layers.encode(encoder.encode_descriptor(name, help, None, kind)?)?;
+        let (name, help) = ("bourg_borglet_layer_bytes", "Bytes of the files of these layers.");
+        let kind = bytes.metric_type();
+        bytes.encode(encoder.encode_descriptor(name, help, None, kind)?)
     }
 }
 

@@ -11,6 +11,7 @@
 //! each start; what it contains is in its manifest, which a store has.
 
 mod fetch;
+mod image;
 mod layers;
 mod taken;
 
@@ -21,11 +22,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use api::v1;
-use borglet::{Desired, PACKAGES_DIRECTORY};
+use borglet::{Desired, ImageDefaults, PACKAGES_DIRECTORY};
 use client::packages::{PackageReader, StoreError};
-use linux::record::Bind;
+use linux::record::{Bind, ImageRoot};
 use model::{Bytes, Digest, InstanceId, PackageId};
-use package::manifest::{ImageConfig, Layer, Manifest};
+use package::manifest::{Layer, Manifest};
 use process::renewal::{Masters, explained};
 use rpc::service::packages_client::PackagesClient;
 use rpc::{Expect, Role, Rotating};
@@ -34,6 +35,7 @@ use tokio::time::{Instant, sleep};
 use tonic::{Request, Status};
 
 use self::layers::{Layers, Unused};
+pub(crate) use self::taken::Taken;
 use super::clients::is_final;
 use super::tasks::Files;
 
@@ -58,10 +60,14 @@ pub(super) struct FoundPackages {
 /// An image on this machine.
 #[derive(Debug)]
 pub(super) struct FoundImage {
-    /// The directories of its layers, from the lowest to the highest.
-    pub(super) layers: Vec<PathBuf>,
-    /// How it is started.
-    pub(super) config: ImageConfig,
+    /// The directories of its layers, and for whom its files take the task.
+    pub(super) root: ImageRoot,
+    /// How a task is started if its job does not say it.
+    pub(super) defaults: ImageDefaults,
+    /// Where it is started.
+    pub(super) working_directory: PathBuf,
+    /// The number of the signal that asks it to stop; `None`: SIGTERM.
+    pub(super) stop_signal: Option<u8>,
 }
 
 /// The packages of a machine. Clones share their state.
@@ -129,9 +135,9 @@ impl Packages {
         }
     }
 
-    /// The number of layers of packages and images that are here, and their bytes.
-    pub(super) fn totals(&self) -> (usize, Bytes) {
-        self.0.layers.totals()
+    /// The layers of packages and images that are here or on their way.
+    pub(super) fn taken(&self) -> Taken {
+        self.0.layers.taken().clone()
     }
 
     /// The layers that instances use.
@@ -155,14 +161,22 @@ impl Packages {
                 manifest.variants.iter().map(|variant| variant.architecture.as_str()).collect();
             anyhow!("it is for {}, and this machine is {here}", others.join(", "))
         })?;
-        let config = variant.config.clone().context("it is a package of files, and no image")?;
+        let config = variant.config.as_ref();
+        let config = config.context("it is a package of files, and no image")?;
         // The kernel merges no directory with itself. The higher of two equal layers undoes all that the lower did.
         let mut seen = BTreeSet::new();
         let higher = variant.layers.iter().rev().filter(|layer| seen.insert(layer.digest));
         let mut layers: Vec<Layer> = higher.cloned().collect();
         layers.reverse();
+        ensure!(!layers.is_empty(), "it has no files");
+        let stop_signal = image::stop_signal(config)?;
         let layers = self.layers(desired, &layers, &reader).await?;
-        Ok(FoundImage { layers, config })
+        Ok(FoundImage {
+            root: ImageRoot { layers, user: config.user.clone() },
+            defaults: image::defaults(config),
+            working_directory: image::working_directory(config),
+            stop_signal,
+        })
     }
 
     /// What a package consists of, and how its parts are read.

@@ -15,7 +15,7 @@ use borglet::{Desired, DesiredAlloc, KeptData, Launch, Recovered, RecoveredStatu
 use linux::Isolation;
 use linux::alloc::SHARED_DIRECTORY;
 use linux::cgroup::{self, Hierarchy, TaskCgroup};
-use linux::record::{self, BindablePorts, Jail, Rotation};
+use linux::record::{self, BindablePorts, Jail, Root, Rotation};
 use linux::task::{Inspection, LostReason, Resized, ShimServer, TaskDirectory};
 use linux::tree::Used;
 use linux::uid::Holder;
@@ -48,6 +48,17 @@ const STOPPED_FILE: &str = "stopped";
 const STAMP_FILE: &str = "stamp.json";
 /// The maximum size of a file of ours that is read back.
 const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// The directories of a task with its own files: the second is there if its root is an image.
+const OWN_DIRECTORIES: [&str; 2] = [record::HOME_DIRECTORY, record::IMAGE_DIRECTORY];
+
+/// The directories that a task fills.
+pub(crate) struct FilledDirectories {
+    /// Those of [`OWN_DIRECTORIES`].
+    pub(crate) own: [PathBuf; OWN_DIRECTORIES.len()],
+    /// Its logs, which a shim writes for it.
+    pub(crate) logs: PathBuf,
+}
 
 /// The number of files of each of a task's two streams.
 const LOG_FILES: u32 = 4;
@@ -282,7 +293,15 @@ impl Files {
     ) -> anyhow::Result<record::Launch> {
         let Desired { instance, alloc, user, job, priority, spec, ports, .. } = &launch.desired;
         let (index, generation) = (instance.index, instance.generation);
+        let mut completed = launch.clone();
         let mut jail = Jail::host(self.executable().to_owned());
+        let (mut working_directory, mut stop_signal) = (None, None);
+        if let Some(image) = provided.image {
+            completed.complete(image.defaults);
+            jail.root = Root::Image(image.root);
+            working_directory = Some(image.working_directory);
+            stop_signal = image.stop_signal;
+        }
         jail.binds.extend(alloc.map(|alloc| self.shown_alloc(alloc)).transpose()?);
         jail.binds.extend(provided.binds);
         jail.binds.push(notice::bind(&self.task(*instance)?));
@@ -291,8 +310,8 @@ impl Files {
         jail.resolv_conf = self.resolver.of(user.as_str(), gateway);
         Ok(record::Launch {
             label: format!("{user}/{job}/{index} generation {generation}"),
-            argv: launch.argv.clone(),
-            env: launch.env.clone(),
+            argv: completed.argv,
+            env: completed.env,
             isolation: self.isolation,
             uid: launch.uid,
             gid: launch.uid,
@@ -304,8 +323,8 @@ impl Files {
             log: rotation(spec.logs),
             tmp_bytes_max: TMP_BYTES_MAX.min(spec.limit.ram.0),
             notice_ms: spec.notice.as_millis(),
-            stop_signal: None,
-            working_directory: None,
+            stop_signal,
+            working_directory,
             jail,
             // In a network of its own every port is the task's.
             bindable_ports: match network {
@@ -323,8 +342,13 @@ impl Files {
         instance: InstanceId,
     ) -> anyhow::Result<impl Iterator<Item = PathBuf> + use<>> {
         let record = record::Launch::read(self.task(instance)?.path())?;
-        let binds = record.map(|record| record.jail.binds).unwrap_or_default();
-        Ok(binds.into_iter().map(|bind| bind.source))
+        let jail = record.map(|record| record.jail);
+        let (binds, layers) = match jail {
+            None => (Vec::new(), Vec::new()),
+            Some(Jail { binds, root: Root::HostSystem, .. }) => (binds, Vec::new()),
+            Some(Jail { binds, root: Root::Image(image), .. }) => (binds, image.layers),
+        };
+        Ok(binds.into_iter().map(|bind| bind.source).chain(layers))
     }
 
     /// Every instance that an earlier Borglet left and that still matters. `now` is the current
@@ -553,8 +577,9 @@ impl Files {
             let Ok(instance) = name.parse() else { continue };
             let directory = self.tasks().join(name);
             if !directory.join(RETIRED_FILE).exists() {
-                let both = [record::HOME_DIRECTORY, record::LOG_DIRECTORY];
-                found.extend(both.map(|own| (instance, directory.join(own))));
+                let own = OWN_DIRECTORIES.map(|own| (instance, directory.join(own)));
+                found.extend(own.into_iter().filter(|(_, own)| own.exists()));
+                found.push((instance, directory.join(record::LOG_DIRECTORY)));
             }
         }
         for name in self.alloc_names()? {
@@ -576,10 +601,11 @@ impl Files {
         })
     }
 
-    /// The directories of a task that it fills: its files, and its logs.
-    pub(crate) fn filled(&self, instance: InstanceId) -> anyhow::Result<[PathBuf; 2]> {
+    /// The directories of a task that it fills: its files, what it changed in its image, and its logs.
+    pub(crate) fn filled(&self, instance: InstanceId) -> anyhow::Result<FilledDirectories> {
         let task = self.task(instance)?;
-        Ok([record::HOME_DIRECTORY, record::LOG_DIRECTORY].map(|own| task.path().join(own)))
+        let own = OWN_DIRECTORIES.map(|own| task.path().join(own));
+        Ok(FilledDirectories { own, logs: task.path().join(record::LOG_DIRECTORY) })
     }
 
     /// The directory that the tasks of an alloc share.
@@ -602,7 +628,8 @@ impl Files {
 /// where many tasks come and go, deleting each takes more than it gives.
 pub(super) fn discard_home(instance: InstanceId, task: &TaskDirectory) {
     let home = fs::read_dir(task.path().join(record::HOME_DIRECTORY));
-    if home.is_ok_and(|mut entries| entries.next().is_none()) {
+    let is_empty = home.is_ok_and(|mut entries| entries.next().is_none());
+    if is_empty && !task.path().join(record::IMAGE_DIRECTORY).exists() {
         return;
     }
     if let Err(error) = task.discard_home() {

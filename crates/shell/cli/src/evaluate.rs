@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bcl::Settings;
-use command::{Failure, output};
 use client::Connection;
+use command::{Failure, output};
 use model::{JobName, PackageId, PackageReference, PackageVersion};
 use nix::sys::resource::{Resource, setrlimit};
 use serde::{Deserialize, Serialize};

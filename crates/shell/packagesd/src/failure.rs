@@ -9,10 +9,9 @@ pub(crate) fn of_store(error: &Error) -> Status {
         Error::NotFound { .. } => Code::NotFound,
         Error::WrongBytes { .. } => Code::DataLoss,
         Error::WrongDigest { .. } | Error::Length { .. } => Code::InvalidArgument,
-        Error::Full { .. }
-        | Error::Chunks { .. }
-        | Error::Bytes { .. }
-        | Error::Packs { .. } => Code::ResourceExhausted,
+        Error::Full { .. } | Error::Chunks { .. } | Error::Bytes { .. } | Error::Packs { .. } => {
+            Code::ResourceExhausted
+        }
         Error::Slow { .. } | Error::Object { .. } => Code::Unavailable,
         Error::Collecting { .. } => Code::Aborted,
         _ => Code::Internal,

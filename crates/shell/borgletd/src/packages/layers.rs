@@ -201,9 +201,9 @@ impl Layers {
         self.free().is_ok_and(|free| self.taken.has_room(layer.digest, &taken, free))
     }
 
-    /// The number of layers, and the bytes of all.
-    pub(super) fn totals(&self) -> (usize, Bytes) {
-        self.taken.totals()
+    /// Who takes how much.
+    pub(super) fn taken(&self) -> &Taken {
+        &self.taken
     }
 
     fn marker(&self, layer: Digest) -> UseMarker {

@@ -14,7 +14,7 @@ use super::lock;
 
 /// The layers of a machine that are there or on their way, and for whom.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Taken(Arc<Mutex<BTreeMap<Digest, LayerTaken>>>);
+pub(crate) struct Taken(Arc<Mutex<BTreeMap<Digest, LayerTaken>>>);
 
 /// What a layer takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Taken {
     }
 
     /// The number of layers, and the bytes of all.
-    pub(super) fn totals(&self) -> (usize, Bytes) {
+    pub(crate) fn totals(&self) -> (usize, Bytes) {
         let all = lock(&self.0);
         let bytes = all.values().map(|taken| taken.bytes.0).fold(0, u64::saturating_add);
         (all.len(), Bytes(bytes))
@@ -91,11 +91,7 @@ impl Taken {
 }
 
 /// Whether a user may have one more layer.
-fn room(
-    all: &BTreeMap<Digest, LayerTaken>,
-    more: &LayerTaken,
-    free: Bytes,
-) -> Result<(), Beyond> {
+fn room(all: &BTreeMap<Digest, LayerTaken>, more: &LayerTaken, free: Bytes) -> Result<(), Beyond> {
     let mut held = Held::default();
     for taken in all.values() {
         held.all = held.all.saturating_add(taken.bytes.0);

@@ -50,14 +50,19 @@ struct Count {
     instance: InstanceId,
     since: Instant,
     steps: usize,
-    /// The directories that are left; the first one holds its own files, the others its logs.
-    left: VecDeque<PathBuf>,
-    measure: Option<Measure>,
-    /// Whether nothing has been counted yet.
-    is_first: bool,
+    /// The directories that are left.
+    left: VecDeque<(PathBuf, Holds)>,
+    measure: Option<(Measure, Holds)>,
     /// What its own files take, and everything.
     own: Option<u64>,
     all: u64,
+}
+
+/// What a directory of an instance holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holds {
+    OwnFiles,
+    Logs,
 }
 
 impl DiskScan {
@@ -141,11 +146,14 @@ impl DiskScan {
 
 impl Count {
     fn of(files: &Files, instance: InstanceId, is_alloc: bool, since: Instant) -> Self {
-        let left = match is_alloc {
-            true => [files.shared(instance)].into(),
-            false => files.filled(instance).map(VecDeque::from).unwrap_or_default(),
-        };
-        Self { instance, since, steps: 0, left, measure: None, is_first: true, own: None, all: 0 }
+        let mut left = VecDeque::new();
+        if is_alloc {
+            left.push_back((files.shared(instance), Holds::OwnFiles));
+        } else if let Ok(task) = files.filled(instance) {
+            left.extend(task.own.map(|own| (own, Holds::OwnFiles)));
+            left.push_back((task.logs, Holds::Logs));
+        }
+        Self { instance, since, steps: 0, left, measure: None, own: None, all: 0 }
     }
 
     /// Counts some entries; returns whether all are counted. What cannot be counted is left out.
@@ -154,31 +162,32 @@ impl Count {
         let say = |instance, error| {
             tracing::debug!("cannot count the files of {instance}: {error}");
         };
-        let mut measure = match self.measure.take() {
-            Some(measure) => measure,
-            None => match self.left.pop_front().map(|path| Measure::of(&path)) {
-                None => return true,
-                Some(Ok(measure)) => measure,
-                Some(Err(error)) => {
-                    say(self.instance, error);
-                    self.is_first = false;
-                    return self.left.is_empty();
-                }
-            },
+        let next = match self.measure.take() {
+            Some(under_way) => Some(Ok(under_way)),
+            None => self.left.pop_front().map(|(path, holds)| Ok((Measure::of(&path)?, holds))),
+        };
+        let (mut measure, holds) = match next {
+            None => return true,
+            Some(Ok(next)) => next,
+            Some(Err(error)) => {
+                say(self.instance, error);
+                return self.left.is_empty();
+            }
         };
         match measure.advance(STEP) {
             Ok(false) => {
-                self.measure = Some(measure);
+                self.measure = Some((measure, holds));
                 return false;
             }
             Ok(true) => {
                 let bytes = measure.used().bytes;
-                self.own = self.own.or(self.is_first.then_some(bytes));
+                if holds == Holds::OwnFiles {
+                    self.own = Some(self.own.unwrap_or_default().saturating_add(bytes));
+                }
                 self.all = self.all.saturating_add(bytes);
             }
             Err(error) => say(self.instance, error),
         }
-        self.is_first = false;
         self.left.is_empty()
     }
 }

@@ -139,11 +139,13 @@ impl Content {
     }
 
     /// Reads it on a thread.
-    async fn read<S: ChunkSink + Send + 'static>(&self, mut sink: S) -> Result<(Packed, S), Failure> {
+    async fn read<S: ChunkSink + Send + 'static>(
+        &self,
+        mut sink: S,
+    ) -> Result<(Packed, S), Failure> {
         let content = self.clone();
-        let read = spawn_blocking(move || {
-            content.read_here(&mut sink).map(|packed| (packed, sink))
-        });
+        let read =
+            spawn_blocking(move || content.read_here(&mut sink).map(|packed| (packed, sink)));
         let read = read.await.map_err(Failure::failed)?;
         read.map_err(|error| Failure::failed(format!("error: {error}")))
     }
