@@ -15,14 +15,14 @@ use crate::exchange::Reply;
 use crate::layout::{HashedBytes, Layout, hash};
 use crate::manifest::Descriptor;
 use crate::progress::DownloadTally;
-use crate::session::Session;
+use crate::session::ImageSession;
 
 /// How many bytes an attempt has to bring so that it does not count as one that failed.
 const PROGRESS_BYTES: u64 = 1 << 20;
 
 /// Fetches a blob, unless it is there.
 pub(crate) async fn fetch(
-    session: &Session,
+    session: &ImageSession,
     layout: &Layout,
     blob: &Descriptor,
     tally: &DownloadTally,
@@ -37,7 +37,7 @@ pub(crate) async fn fetch(
 }
 
 async fn receive(
-    session: &Session,
+    session: &ImageSession,
     layout: &Layout,
     blob: &Descriptor,
     tally: &DownloadTally,
@@ -96,7 +96,10 @@ impl<'a> PartialBlob<'a> {
     }
 
     /// Fetches what is missing, and checks all of it. Returns the error if another attempt may succeed.
-    async fn attempt(&mut self, session: &Session) -> Result<Option<RegistryError>, RegistryError> {
+    async fn attempt(
+        &mut self,
+        session: &ImageSession,
+    ) -> Result<Option<RegistryError>, RegistryError> {
         self.continued = self.length > 0;
         let mut url = self.path.display().to_string();
         if self.length < self.blob.size {
@@ -128,7 +131,7 @@ impl<'a> PartialBlob<'a> {
     }
 
     /// Asks for what is missing, or for all of it if the registry cannot continue.
-    async fn ask(&mut self, session: &Session) -> Result<Reply, RegistryError> {
+    async fn ask(&mut self, session: &ImageSession) -> Result<Reply, RegistryError> {
         let reply = session.blob(self.blob.digest, self.length).await?;
         if self.length == 0 || continues(&reply, self.length) {
             return Ok(reply);

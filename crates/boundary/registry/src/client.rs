@@ -18,7 +18,7 @@ use crate::manifest::Descriptor;
 use crate::platform::{Platform, Platforms};
 use crate::progress::{DownloadTally, ProgressReport};
 use crate::reference::ImageReference;
-use crate::session::Session;
+use crate::session::ImageSession;
 use crate::settings::RegistrySettings;
 
 /// How many blobs of an image are fetched at once.
@@ -57,7 +57,7 @@ impl RegistryClient {
     /// # Errors
     /// There is no such image, this user may not read it, or the registry fails.
     pub async fn resolve(&self, image: &ImageReference) -> Result<BlobDigest, RegistryError> {
-        Session::open(self.transport.clone(), &self.settings, image).await?.resolve().await
+        ImageSession::open(self.transport.clone(), &self.settings, image).await?.resolve().await
     }
 
     /// Downloads the variants of an image for Linux on these platforms into a directory, as an OCI layout. The
@@ -78,7 +78,7 @@ impl RegistryClient {
         into: &Path,
         progress: ProgressReport,
     ) -> Result<DownloadedImage, RegistryError> {
-        let session = Session::open(self.transport.clone(), &self.settings, image).await?;
+        let session = ImageSession::open(self.transport.clone(), &self.settings, image).await?;
         let root = session.root().await?;
         let digest = root.digest;
         let layout = Layout::open(into).await?;
@@ -139,7 +139,7 @@ fn distinct(
 
 /// Fetches blobs, a few at once. The first that fails ends the others.
 async fn fetch_all(
-    session: Session,
+    session: ImageSession,
     layout: Layout,
     blobs: Vec<Descriptor>,
     tally: Arc<DownloadTally>,

@@ -10,12 +10,13 @@ use crate::digest::BlobDigest;
 use crate::error::RegistryError;
 use crate::layout::Layout;
 use crate::manifest::{
-    self, Descriptor, ImageParts, MANIFEST_BYTES_MAX, ManifestDocument, ParsedManifest, Target,
+    self, Descriptor, ImageParts, MANIFEST_BYTES_MAX, ManifestDocument, ManifestTarget,
+    ParsedManifest,
 };
 use crate::platform::{Platform, Platforms};
 use crate::progress::DownloadTally;
 use crate::reference::ImageReference;
-use crate::session::{FetchedManifest, Session};
+use crate::session::{FetchedManifest, ImageSession};
 
 /// How deep indexes are in each other at most: an index may name indexes, and those images alone.
 const INDEX_DEPTH_MAX: u32 = 2;
@@ -60,11 +61,11 @@ impl ChosenVariant {
 /// What is known of an image while its manifests are read.
 #[derive(Debug)]
 pub(crate) struct Collection<'a> {
-    session: &'a Session,
+    session: &'a ImageSession,
     layout: &'a Layout,
     image: &'a ImageReference,
     platforms: &'a Platforms,
-    offered: Vec<Platform>,
+    offered: BTreeSet<Platform>,
     chosen: Vec<ChosenVariant>,
     /// The manifests that were named, each once.
     named: BTreeSet<BlobDigest>,
@@ -81,7 +82,7 @@ struct NamedManifest {
 
 impl<'a> Collection<'a> {
     pub(crate) fn new(
-        session: &'a Session,
+        session: &'a ImageSession,
         layout: &'a Layout,
         image: &'a ImageReference,
         platforms: &'a Platforms,
@@ -96,7 +97,7 @@ impl<'a> Collection<'a> {
         root: FetchedManifest,
     ) -> Result<Vec<ChosenVariant>, RegistryError> {
         self.named.insert(root.digest);
-        if let Some(kind) = self.read(root, 0, &Target::Unsaid).await? {
+        if let Some(kind) = self.read(root, 0, &ManifestTarget::Unsaid).await? {
             return Err(RegistryError::NotAnImage { image: self.image.to_string(), kind });
         }
         while let Some(named) = self.waiting.pop() {
@@ -139,7 +140,7 @@ impl<'a> Collection<'a> {
         &mut self,
         fetched: FetchedManifest,
         depth: u32,
-        target: &Target,
+        target: &ManifestTarget,
     ) -> Result<Option<String>, RegistryError> {
         let parsed = manifest::parse(&fetched.bytes, fetched.media_type.as_deref());
         let ParsedManifest { media_type, document } =
@@ -153,11 +154,11 @@ impl<'a> Collection<'a> {
             ManifestDocument::Image(parts) => parts,
         };
         let target = match target {
-            Target::Unsaid => self.target_of(fetched.digest, &parts.config).await?,
+            ManifestTarget::Unsaid => self.target_of(fetched.digest, &parts.config).await?,
             said => said.clone(),
         };
-        let Target::Linux(platform) = target else { return Ok(None) };
-        self.offer(&platform);
+        let ManifestTarget::Linux(platform) = target else { return Ok(None) };
+        self.offered.insert(platform.clone());
         if self.platforms.includes(&platform) {
             self.layout.keep(fetched.digest, &fetched.bytes).await?;
             let (digest, size) = (fetched.digest, fetched.bytes.len() as u64);
@@ -179,11 +180,11 @@ impl<'a> Collection<'a> {
         }
         for descriptor in manifests {
             let wanted = match &descriptor.target {
-                Target::Other => false,
-                Target::Unsaid => true,
-                Target::Linux(_) if descriptor.is_index() => true,
-                Target::Linux(platform) => {
-                    self.offer(platform);
+                ManifestTarget::Other => false,
+                ManifestTarget::Unsaid => true,
+                ManifestTarget::Linux(_) if descriptor.is_index() => true,
+                ManifestTarget::Linux(platform) => {
+                    self.offered.insert(platform.clone());
                     self.platforms.includes(platform)
                 }
             };
@@ -205,18 +206,11 @@ impl<'a> Collection<'a> {
         &self,
         image: BlobDigest,
         config: &Descriptor,
-    ) -> Result<Target, RegistryError> {
+    ) -> Result<ManifestTarget, RegistryError> {
         let silent = DownloadTally::new(1, config.size, Arc::new(|_| {}));
         blob::fetch(self.session, self.layout, config, &silent).await?;
         let bytes = self.layout.read(config.digest).await?;
         manifest::platform_of_config(&bytes).map_err(|why| self.bad(image, why))
-    }
-
-    fn offer(&mut self, platform: &Platform) {
-        if !self.offered.contains(platform) {
-            self.offered.push(platform.clone());
-            self.offered.sort();
-        }
     }
 
     fn bad(&self, manifest: BlobDigest, why: String) -> RegistryError {
@@ -224,7 +218,7 @@ impl<'a> Collection<'a> {
     }
 
     fn none(&self, wanted: String) -> RegistryError {
-        let (image, offered) = (self.image.to_string(), self.offered.clone());
+        let (image, offered) = (self.image.to_string(), self.offered.iter().cloned().collect());
         RegistryError::NoPlatform { image, wanted, offered }
     }
 }

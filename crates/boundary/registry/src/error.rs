@@ -7,6 +7,9 @@ use crate::digest::BlobDigest;
 use crate::platform::Platform;
 use crate::words::ServerWords;
 
+/// How many platforms an error names.
+const PLATFORMS_SHOWN: usize = 20;
+
 /// Why an image cannot be resolved or downloaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -302,6 +305,13 @@ fn status_advice(status: u16) -> &'static str {
 fn names(platforms: &[Platform]) -> String {
     match platforms {
         [] => "none for Linux".to_owned(),
-        platforms => platforms.iter().map(Platform::to_string).collect::<Vec<_>>().join(", "),
+        platforms => {
+            let shown = platforms.iter().take(PLATFORMS_SHOWN).map(Platform::to_string);
+            let shown = shown.collect::<Vec<_>>().join(", ");
+            match platforms.len().saturating_sub(PLATFORMS_SHOWN) {
+                0 => shown,
+                more => format!("{shown}, and {more} others"),
+            }
+        }
     }
 }

@@ -11,7 +11,7 @@
 //!
 //! Deliberately absent: unpacking, what a package is, uploads, a cell.
 //!
-//! - [`reference`]: names of images
+//! - [`mod@reference`]: names of images
 //! - [`digest`]: digests of blobs
 //! - [`platform`]: which variants of an image are wanted
 //! - [`settings`]: whom to trust, who asks, how long to wait

@@ -14,6 +14,8 @@ use crate::words::shown;
 pub(crate) const MANIFEST_BYTES_MAX: u64 = 4 << 20;
 /// How many layers an image has at most.
 const LAYERS_MAX: usize = 500;
+/// How long a type is at most, in bytes.
+const TYPE_BYTES_MAX: usize = 255;
 /// How many manifests an index names at most.
 const INDEX_MANIFESTS_MAX: usize = 1000;
 
@@ -42,12 +44,12 @@ pub(crate) struct Descriptor {
     pub(crate) digest: BlobDigest,
     /// In bytes.
     pub(crate) size: u64,
-    pub(crate) target: Target,
+    pub(crate) target: ManifestTarget,
 }
 
 /// For which machines a manifest is that an index names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum ManifestTarget {
     /// Linux.
     Linux(Platform),
     /// Another system, or no system at all: statements about an image.
@@ -178,7 +180,7 @@ fn image(config: RawDescriptor, layers: Vec<RawDescriptor>) -> Result<ManifestDo
 ///
 /// # Errors
 /// What is wrong with it: the end of a sentence about the manifest.
-pub(crate) fn platform_of_config(bytes: &[u8]) -> Result<Target, String> {
+pub(crate) fn platform_of_config(bytes: &[u8]) -> Result<ManifestTarget, String> {
     let raw: RawPlatform = serde_json::from_slice(bytes)
         .map_err(|error| format!("has a configuration that is none of an image: {error}"))?;
     Ok(raw.target())
@@ -196,10 +198,16 @@ impl RawDescriptor {
         let bad =
             |_| format!("names a blob by '{}', which is no SHA-256 digest", shown(&self.digest));
         let digest = self.digest.parse().map_err(bad)?;
+        if self.media_type.len() > TYPE_BYTES_MAX {
+            let bytes = self.media_type.len();
+            return Err(format!(
+                "names {digest} with a type of {bytes} bytes, of at most {TYPE_BYTES_MAX}"
+            ));
+        }
         let about = self.annotations.is_some_and(|all| all.contains_key(REFERENCE_TYPE));
         let target = match self.platform {
-            _ if about => Target::Other,
-            None => Target::Unsaid,
+            _ if about => ManifestTarget::Other,
+            None => ManifestTarget::Unsaid,
             Some(platform) => platform.target(),
         };
         Ok(Descriptor { media_type: self.media_type, digest, size: self.size, target })
@@ -207,12 +215,13 @@ impl RawDescriptor {
 }
 
 impl RawPlatform {
-    fn target(&self) -> Target {
+    fn target(&self) -> ManifestTarget {
         if self.os != "linux" {
-            return Target::Other;
+            return ManifestTarget::Other;
         }
         let variant = Some(self.variant.as_str()).filter(|variant| !variant.is_empty());
         // What has no name of an architecture is for no machine that there is.
-        Platform::new(&self.architecture, variant).map_or(Target::Other, Target::Linux)
+        Platform::new(&self.architecture, variant)
+            .map_or(ManifestTarget::Other, ManifestTarget::Linux)
     }
 }

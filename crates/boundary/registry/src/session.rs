@@ -28,7 +28,7 @@ pub(crate) struct FetchedManifest {
 
 /// The requests for one image.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct ImageSession {
     transport: Transport,
     image: ImageReference,
     base: Url,
@@ -43,7 +43,7 @@ struct Authorization {
     with_credentials: bool,
 }
 
-impl Session {
+impl ImageSession {
     /// Finds out how the registry of an image is spoken to.
     pub(crate) async fn open(
         transport: Transport,

@@ -137,6 +137,7 @@ async fn manifests_that_cannot_be_used_are_refused() {
     let config = descriptor("application/vnd.oci.image.config.v1+json", b"{}");
     let layer = |digest: &str, size: i64| json!({ "schemaVersion": 2, "config": config, "layers": [{ "digest": digest, "size": size }] });
     let layers: Vec<Value> = (0..501).map(|_| descriptor("x", b"y")).collect();
+    let long_type = descriptor(&"x".repeat(256), b"y");
     let many: Vec<Value> = (0..1001).map(|_| descriptor("x", b"y")).collect();
     let [chart, empty] =
         ["application/vnd.cncf.helm.config.v1+json", "application/vnd.oci.empty.v1+json"]
@@ -161,6 +162,10 @@ async fn manifests_that_cannot_be_used_are_refused() {
         (plain(OCI_MANIFEST, &layer("sha256:", 1)), "no SHA-256 digest"),
         (plain(OCI_MANIFEST, &layer("x", -1)), "is no manifest of an image"),
         (plain(OCI_INDEX, &json!({ "manifests": [] })), "has no variant for Linux"),
+        (
+            plain(OCI_INDEX, &json!({ "manifests": [long_type] })),
+            "with a type of 256 bytes, of at most 255",
+        ),
         (chart, "is no image of a container: it has the type 'application/vnd.cncf.helm"),
         (empty, "is no image of a container"),
     ];
@@ -217,6 +222,21 @@ async fn an_index_cannot_name_manifests_without_end() {
     let index = json!({ "schemaVersion": 2, "manifests": names });
     let error = refused(TestImage::of_manifest(OCI_INDEX, &index), impatient()).await;
     assert!(error.contains("leads to more than 256 manifests"), "{error}");
+}
+
+#[tokio::test]
+async fn an_error_names_some_platforms_of_many() {
+    let on = |n: u32| {
+        let mut named = descriptor(OCI_MANIFEST, &n.to_le_bytes());
+        named["platform"] = json!({ "os": "linux", "architecture": format!("a{n:03}") });
+        named
+    };
+    let index = json!({ "schemaVersion": 2, "manifests": (0..1000).map(on).collect::<Vec<_>>() });
+    let server = server_of(TestImage::of_manifest(OCI_INDEX, &index)).await;
+    let (directory, name) = (tempdir().unwrap(), format!("{}/app", server.host()));
+    let wanted = platforms(&["amd64"]);
+    let error = download_for(impatient(), &name, &wanted, directory.path()).await.unwrap_err();
+    assert!(error.to_string().ends_with("linux/a018, linux/a019, and 980 others"), "{error}");
 }
 
 #[tokio::test]

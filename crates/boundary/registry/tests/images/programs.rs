@@ -115,12 +115,12 @@ async fn programs_that_fail_are_named() {
     if !inner("programs_that_fail_are_named") {
         return;
     }
-    let patience = Patience { helper: Duration::from_millis(500), ..impatient().patience };
+    let patience = Patience { helper: Duration::from_secs(2), ..impatient().patience };
     let table = [
         ("locked", "it failed (exit status: 3): the keychain is locked"),
         ("text", "it wrote no JSON with Username and Secret"),
         ("endless", "docker-credential-endless`: it "),
-        ("silent", "it did not answer within 0.5 s"),
+        ("silent", "it did not answer within 2 s"),
         ("missing", "No such file"),
         ("../../bin/sh", "its name may have letters"),
         ("a b", "its name may have letters"),

@@ -159,7 +159,8 @@ async fn a_download_continues_with_a_range() {
     let image = TestImage::new("amd64", &[bytes(1, 3_000_000)]);
     let layout = tempdir().unwrap();
     image.write(layout.path(), "1");
-    registry.push(layout.path(), "1", "app", &[]);
+    // Otherwise skopeo compresses it, and it is another layer.
+    registry.push(layout.path(), "1", "app", &["--preserve-digests"]);
     let directory = tempdir().unwrap();
     let partial = directory.path().join("partial");
     fs::create_dir(&partial).unwrap();

@@ -2,15 +2,17 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use registry::{BlobDigest, Patience, RegistryError, RegistrySettings};
 use tempfile::{TempDir, tempdir};
+use tokio::sync::Barrier;
 
 use crate::support::image::{TestImage, bytes, check_layout, on};
 use crate::support::server::{Answer, Body, TestRequest, TestServer};
-use crate::support::{download, impatient, shelf};
+use crate::support::{SOON, download, impatient, shelf};
 
 const LENGTH: usize = 200_000;
 
@@ -186,7 +188,7 @@ async fn a_body_without_an_end_is_left() {
 
 #[tokio::test]
 async fn a_server_that_stalls_is_left_and_asked_again() {
-    let stall = Patience { stall: Duration::from_millis(300), ..impatient().patience };
+    let stall = Patience { stall: Duration::from_millis(500), ..impatient().patience };
     let settings = RegistrySettings { patience: stall, ..impatient() };
     let bodies = [
         Body::Stalled(LENGTH as u64, layer()[..1000].to_vec()),
@@ -200,7 +202,7 @@ async fn a_server_that_stalls_is_left_and_asked_again() {
             _ => shelf::ranged(&layer(), request),
         })
         .await;
-        let connect = Duration::from_millis(300);
+        let connect = Duration::from_millis(500);
         let patience = Patience { connect, ..stall };
         let settings = RegistrySettings { patience, ..settings.clone() };
         let directory = tempdir().unwrap();
@@ -211,8 +213,38 @@ async fn a_server_that_stalls_is_left_and_asked_again() {
         let staying = server(move |_, _| Answer::new(200, body.clone())).await;
         let directory = tempdir().unwrap();
         let error = download(settings, &name(&staying), directory.path()).await.unwrap_err();
-        assert!(error.to_string().contains("made no progress for 0.3 s"), "{error}");
+        assert!(error.to_string().contains("made no progress for 0.5 s"), "{error}");
         assert_unnamed(&directory);
+    }
+}
+
+#[tokio::test]
+async fn four_blobs_are_fetched_at_once() {
+    let layers: Vec<Vec<u8>> = (0..7).map(|seed| bytes(seed, 100)).collect();
+    let one = TestImage::new("amd64", &layers);
+    let image = TestImage::index(&[(&one, on("amd64"))]);
+    for at_once in [4, 5] {
+        let (image, barrier) = (image.clone(), Arc::new(Barrier::new(at_once)));
+        let server = TestServer::plain(move |request| {
+            let digest = request.target.rsplit('/').next().unwrap().parse::<BlobDigest>();
+            match digest.ok().and_then(|digest| image.blobs.get(&digest)) {
+                Some(blob) => Answer::new(200, Body::Together(Arc::clone(&barrier), blob.clone())),
+                None => shelf::serve(&image, request),
+            }
+        })
+        .await;
+        let stall = if at_once == 4 { SOON } else { Duration::from_millis(300) };
+        let patience = Patience { stall, attempts: 1, ..impatient().patience };
+        let settings = RegistrySettings { patience, ..impatient() };
+        let directory = tempdir().unwrap();
+        let downloaded = download(settings, &name(&server), directory.path()).await;
+        match downloaded {
+            Ok(_) => assert_eq!(at_once, 4),
+            Err(error) => {
+                assert_eq!(at_once, 5, "{error}");
+                assert!(matches!(error, RegistryError::Stalled { .. }), "{error}");
+            }
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio::sync::Barrier;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
@@ -53,6 +54,8 @@ pub(crate) enum Body {
     Stalled(u64, Vec<u8>),
     /// A byte every few milliseconds.
     Dripping(u64),
+    /// With its length, when as many clients wait as the barrier says.
+    Together(Arc<Barrier>, Vec<u8>),
     /// Nothing at all: not even the header.
     Silent,
 }
@@ -81,7 +84,9 @@ impl Answer {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
         match &self.body {
-            Body::Whole(bytes) => text.push_str(&format!("Content-Length: {}\r\n", bytes.len())),
+            Body::Whole(bytes) | Body::Together(_, bytes) => {
+                text.push_str(&format!("Content-Length: {}\r\n", bytes.len()));
+            }
             Body::Announced(length, _) | Body::Stalled(length, _) | Body::Dripping(length) => {
                 text.push_str(&format!("Content-Length: {length}\r\n"));
             }
@@ -113,6 +118,10 @@ impl Answer {
                     stream.write_all(b"x").await?;
                     stream.flush().await?;
                 }
+            }
+            Body::Together(barrier, bytes) => {
+                barrier.wait().await;
+                stream.write_all(&bytes).await?;
             }
             Body::Silent => {}
         }
