@@ -3,7 +3,7 @@
 use hyper::HeaderMap;
 use hyper::header::WWW_AUTHENTICATE;
 
-/// How many bytes of such a header are looked at.
+/// How many bytes of a header `WWW-Authenticate` are looked at.
 const HEADER_BYTES_MAX: usize = 8 << 10;
 
 /// How a registry wants to know who asks.

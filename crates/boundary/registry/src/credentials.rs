@@ -17,7 +17,7 @@ mod helper;
 
 /// The name of the file in the directory of Docker's settings.
 const FILE: &str = "config.json";
-/// How many bytes that file has at most.
+/// How many bytes Docker's `config.json` has at most.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Under which name Docker keeps the credentials of Docker Hub.
 const DOCKER_HUB_KEY: &str = "https://index.docker.io/v1/";

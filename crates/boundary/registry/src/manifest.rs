@@ -14,7 +14,7 @@ use crate::words::shown;
 pub(crate) const MANIFEST_BYTES_MAX: u64 = 4 << 20;
 /// How many layers an image has at most.
 const LAYERS_MAX: usize = 500;
-/// How long a type is at most, in bytes.
+/// How long the type of what a manifest names is at most, in bytes.
 const TYPE_BYTES_MAX: usize = 255;
 /// How many manifests an index names at most.
 const INDEX_MANIFESTS_MAX: usize = 1000;

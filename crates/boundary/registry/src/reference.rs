@@ -19,7 +19,7 @@ const LIBRARY: &str = "library/";
 /// The tag of a name with neither tag nor digest.
 const DEFAULT_TAG: &str = "latest";
 
-/// How long a whole name is at most, in bytes.
+/// How long the whole name of an image is at most, in bytes.
 pub const REFERENCE_BYTES_MAX: usize = 1024;
 /// How long the host of a registry is at most, in bytes, as in DNS.
 pub const REGISTRY_HOST_BYTES_MAX: usize = 253;

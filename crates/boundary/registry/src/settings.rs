@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::credentials::CredentialSource;
 
-/// How many bytes the blobs of an image have together at most, by default: 64 GiB.
+/// How many bytes the blobs of an image have together at most, by default.
 pub const IMAGE_BYTES_MAX: u64 = 64 << 30;
 
 /// How a registry is asked.

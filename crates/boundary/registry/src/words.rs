@@ -1,6 +1,6 @@
 //! Texts from outside, as errors show them.
 
-/// How many characters of such a text an error shows at most.
+/// How many characters of a text of a server or a user an error shows at most.
 const SHOWN_CHARACTERS_MAX: usize = 200;
 
 /// What a server says of an error, in its own words: cut, and with control characters escaped.

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::credentials::RegistryCredentials;
 use crate::words::shown;
 
-/// How many bytes are read from such a program at most, of each stream.
+/// How many bytes are read at most of each stream of a program that keeps credentials.
 const OUTPUT_BYTES_MAX: u64 = 64 << 10;
 /// The user that stands for an identity token.
 const TOKEN_USER: &str = "<token>";

@@ -276,6 +276,19 @@ async fn a_certificate_has_to_be_trusted() {
 }
 
 #[tokio::test]
+async fn older_and_newer_tls_are_spoken() {
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        let serve = |request: &_| shelf::serve(&image(), request);
+        let (server, certificate) = TestServer::tls_of(&[version], serve).await;
+        let name = format!("{}/app", server.host());
+        let (trusting, _directory) = trusting(&[&certificate]);
+        for settings in [trusting, impatient()] {
+            assert_eq!(resolve(settings, &name).await, Ok(image().digest()), "{version:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_is_not_there_is_named() {
     let server = TestServer::plain(|_| Answer::whole(200, "")).await;
     let name = format!("{}/app", server.host());

@@ -18,6 +18,9 @@ use crate::support::server::{Answer, TestServer};
 /// The variable that says that a test runs itself.
 const INNER: &str = "REGISTRY_TEST_PROGRAMS";
 
+/// The directory with Docker's settings in that run.
+const DOCKER_CONFIG: &str = "/nonexistent/of-docker";
+
 /// Programs by their names without `docker-credential-`, as scripts of a shell.
 const PROGRAMS: [(&str, &str); 8] = [
     (
@@ -49,6 +52,7 @@ fn inner(test: &str) -> bool {
     path.push(env::var_os("PATH").unwrap_or_default());
     let mut again = Command::new(env::current_exe().unwrap());
     again.args(["--exact", &format!("programs::{test}"), "--nocapture"]);
+    again.env("DOCKER_CONFIG", DOCKER_CONFIG);
     let output = again.env("PATH", path).env(INNER, "1").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("1 passed"), "{text}");
@@ -79,6 +83,16 @@ async fn sent(config: Value, settings: RegistrySettings) -> Result<Option<String
         String::from_utf8(decoded).unwrap().replace(&server.host(), "HOST")
     };
     Ok(last.map(decode))
+}
+
+#[test]
+fn the_settings_of_a_user_are_found() {
+    if inner("the_settings_of_a_user_are_found") {
+        let settings = RegistrySettings::from_environment();
+        assert_eq!(settings.credentials, CredentialSource::Docker(DOCKER_CONFIG.into()));
+        assert!(!settings.insecure);
+        RegistryClient::new(settings).unwrap();
+    }
 }
 
 #[tokio::test]

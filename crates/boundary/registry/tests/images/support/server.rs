@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, SupportedProtocolVersion};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::Barrier;
@@ -162,11 +162,19 @@ impl TestServer {
     pub(crate) async fn tls(
         handler: impl Fn(&TestRequest) -> Answer + Send + Sync + 'static,
     ) -> (Self, String) {
+        Self::tls_of(rustls::DEFAULT_VERSIONS, handler).await
+    }
+
+    /// The same with these versions of TLS alone.
+    pub(crate) async fn tls_of(
+        versions: &[&'static SupportedProtocolVersion],
+        handler: impl Fn(&TestRequest) -> Answer + Send + Sync + 'static,
+    ) -> (Self, String) {
         let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
         let made = rcgen::generate_simple_self_signed(names).unwrap();
         let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions)
             .unwrap()
             .with_no_client_auth()
             .with_single_cert(vec![made.cert.der().clone()], key)
