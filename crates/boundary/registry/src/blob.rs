@@ -44,13 +44,14 @@ async fn receive(
 ) -> Result<(), RegistryError> {
     let mut partial = PartialBlob::open(layout, blob, tally).await?;
     let mut attempt = 1;
+    // The most that was there: what a server lets break and begin anew is no progress.
+    let mut most = partial.length;
     loop {
-        let before = partial.length;
         let Some(error) = partial.attempt(session).await? else {
             return partial.finish(layout).await;
         };
-        if partial.length >= before.saturating_add(PROGRESS_BYTES) {
-            attempt = 1;
+        if partial.length >= most.saturating_add(PROGRESS_BYTES) {
+            (most, attempt) = (partial.length, 1);
         }
         if !session.transport().wait(attempt, None).await {
             return Err(error);

@@ -103,6 +103,30 @@ async fn attempts_that_bring_nothing_come_to_an_end() {
 }
 
 #[tokio::test]
+async fn a_blob_that_begins_anew_for_ever_comes_to_an_end() {
+    // The first half is large enough to be progress, and the second is always wrong.
+    let large = bytes(5, 3 << 20);
+    let one = TestImage::new("amd64", std::slice::from_ref(&large));
+    let (image, digest) = (TestImage::index(&[(&one, on("amd64"))]), one.layers[0].to_string());
+    let server = TestServer::plain(move |request| {
+        let from = shelf::first(request);
+        match request.target.contains(&digest) {
+            false => shelf::serve(&image, request),
+            true if from == 0 => {
+                let half = large[..large.len() / 2].to_vec();
+                Answer::new(200, Body::Announced(large.len() as u64, half))
+            }
+            true => shelf::ranged(&bytes(6, large.len()), request),
+        }
+    })
+    .await;
+    let directory = tempdir().unwrap();
+    let error = download(impatient(), &name(&server), directory.path()).await.unwrap_err();
+    assert!(matches!(error, RegistryError::WrongDigest { .. }), "{error}");
+    assert_eq!(server.count(&one.layers[0].to_string()), 4);
+}
+
+#[tokio::test]
 async fn a_registry_that_cannot_continue_sends_all_of_it_again() {
     // No ranges at all; ranges that it refuses; a range that is another one.
     for refusal in 0..3 {
