@@ -136,6 +136,26 @@ const TOOLS: &[Tool] = &[
         package: "python3-protobuf",
         needed_by: "bin/bourg/tests/system/reflection.rs",
     },
+    Tool {
+        program: "docker-registry",
+        package: "docker-registry",
+        needed_by: "boundary/registry/tests/images/registries.rs",
+    },
+    Tool {
+        program: "skopeo",
+        package: "skopeo",
+        needed_by: "boundary/registry/tests/images/registries.rs",
+    },
+    Tool {
+        program: "umoci",
+        package: "umoci",
+        needed_by: "boundary/registry/tests/images/registries.rs",
+    },
+    Tool {
+        program: "htpasswd",
+        package: "apache2-utils",
+        needed_by: "boundary/registry/tests/images/registries.rs",
+    },
 ];
 
 /// Checks that everything the tests need is available.

@@ -65,6 +65,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("checkpoint", &["model", "spec", "cell", "api", "formats", "store"]),
     ("package", &["model"]),
     ("package-store", &["model"]),
+    ("registry", &[]),
     (
         "fuzz-targets",
         &[
@@ -186,6 +187,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "proxyd",
             "sigma",
             "package",
+            "registry",
         ],
     ),
     (

@@ -1,6 +1,6 @@
 //! From a directory to a package.
 //!
-//! The same files are the same package, whoever packs them wherever: names, kinds, permission bits,
+//! The same files are the same package on every machine and for every user: names, kinds, permission bits,
 //! content, symbolic and hard links are kept; owners, times and extended attributes are not. Which
 //! parts of a file are holes depends on its content only: pieces of at least 16 KiB that are zeros.
 

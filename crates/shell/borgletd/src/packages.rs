@@ -25,7 +25,7 @@ use api::v1;
 use borglet::{Desired, ImageDefaults, PACKAGES_DIRECTORY};
 use client::packages::{PackageReader, StoreError};
 use linux::record::{Bind, ImageRoot};
-use model::{Bytes, Digest, InstanceId, PackageId};
+use model::{Digest, InstanceId, PackageId};
 use package::manifest::{Layer, Manifest};
 use process::renewal::{Masters, explained};
 use rpc::service::packages_client::PackagesClient;

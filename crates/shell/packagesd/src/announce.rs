@@ -1,4 +1,4 @@
-//! Tells the masters where this store is: they name it to whoever uploads or reads a package.
+//! Tells the masters where this store is: they name it to the clients and machines that upload or read packages.
 
 use std::convert::Infallible;
 use std::time::Duration;

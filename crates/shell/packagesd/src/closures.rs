@@ -50,7 +50,7 @@ struct Kept {
 #[derive(Debug)]
 struct KeptClosure {
     closure: Arc<Closure>,
-    /// For whom it was read.
+    /// The user or the machine that it was read for.
     account: String,
     used: u64,
 }
@@ -106,7 +106,7 @@ impl Kept {
         Some(Arc::clone(&kept.closure))
     }
 
-    /// Keeps a closure. If there is no room, whoever has most loses what it used longest ago: nobody
+    /// Keeps a closure. If there is no room, the user with the most loses what was used longest ago: nobody
     /// displaces those who have less.
     fn keep(&mut self, manifest: Digest, closure: &Arc<Closure>, account: &str, max: usize) {
         if closure.0.len() > max {

@@ -64,6 +64,7 @@ mod moved;
 mod moved_masters;
 mod networks;
 mod no_outage;
+mod images;
 mod packages;
 mod platforms;
 mod ports;

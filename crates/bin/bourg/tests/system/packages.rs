@@ -103,3 +103,37 @@ fn a_machine_fetches_a_package_when_the_store_is_back() {
     std::fs::rename(&aside, &store).expect("it is moved back");
     until("it runs", || cell.ok("bourg status late -o tasks.0.state").contains("finished"));
 }
+
+#[test]
+fn a_directory_becomes_a_package_with_the_job() {
+    let cell = Cell::start();
+    files(&cell, "app", "first");
+    let job = "local borg = import 'borg.libsonnet';\n\
+               { name: 'say', cmd: ['sh', '-c', '/packages/app/bin/say; sleep 1000'], cpu: 0.1, \
+               ram: '16 MiB', priority: 'free', notice: '1 s', packages: [borg.directory('./app')] }";
+    cell.write("say.bcl", job);
+    let version = cell.ok("bourg eval say.bcl").contains("app@");
+    assert!(version, "the version is known without a cell");
+    assert_eq!(cell.ok("bourg package list -o name").trim(), "", "and nothing is uploaded");
+    cell.ok("bourg run say.bcl");
+    until("it says what is in the package", || cell.ok("bourg logs say/0").trim() == "first");
+    assert_eq!(cell.ok("bourg package list -o name").lines().count(), 1);
+    let plan = cell.ok("bourg plan say.bcl");
+    assert!(plan.contains("unchanged"), "{plan}");
+    assert_eq!(cell.ok("bourg package list -o name").lines().count(), 1, "unchanged");
+
+    files(&cell, "app", "second");
+    let plan = cell.ok("bourg plan say.bcl");
+    assert!(plan.contains("packages") && plan.contains("restart"), "{plan}");
+    assert_eq!(cell.ok("bourg package list -o name").lines().count(), 2);
+    cell.ok("bourg update say.bcl");
+    until("it says what is in the package", || cell.ok("bourg logs say/0").contains("second"));
+
+    // A file takes nothing from outside of its folder.
+    create_dir_all(cell.path("jobs")).expect("it is made");
+    cell.write("jobs/out.bcl", job.replace("./app", "../app"));
+    let refused = cell.fails(2, "bourg run jobs/out.bcl");
+    assert!(refused.contains("'../app' cannot become a package"), "{refused}");
+    cell.write("jobs/none.bcl", job.replace("./app", "./none"));
+    cell.fails(2, "bourg run jobs/none.bcl");
+}

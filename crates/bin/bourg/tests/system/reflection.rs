@@ -41,6 +41,7 @@ fn finds(said: &Value) {
         "bourg.v1.Locks",
         "bourg.v1.Machines",
         "bourg.v1.Names",
+        "bourg.v1.Packages",
         "bourg.v1.Quota",
         "bourg.v1.Replicas",
         "bourg.v1.Replication",

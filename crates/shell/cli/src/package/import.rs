@@ -1,24 +1,36 @@
 //! `bourg package import`: a container image becomes a version.
 
-use std::path::PathBuf;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Args;
 use client::Target;
 use command::{Done, Failure, output, with_cell};
-use model::{PackageName, PackageVersion, UserName};
+use model::{Bytes, PackageName, PackageVersion, UserName};
 use package::archive::ImportOptions;
+use registry::{
+    DownloadProgress, ImageReference, Platform, Platforms, ProgressReport, RegistryClient,
+    RegistrySettings,
+};
 
 use super::Readers;
 use super::upload::{self, Content, NewVersion};
 
+/// The tag that a name without one has: it means another image every week, and is no version.
+const LATEST: &str = "latest";
+
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// An OCI layout (a directory or an archive), or an archive as docker save writes it.
-    source: PathBuf,
-    /// The name of the package. Default: that of the file, without its ending.
+    /// An OCI layout (a directory or an archive), an archive as docker save writes it, or the name of an image in a
+    /// registry: registry.example/team/app:1.27. A file or directory of that name comes first.
+    source: String,
+    /// The name of the package. Default: the last part of the image's name, or the name of the file without its ending.
     #[arg(long)]
     name: Option<PackageName>,
-    /// The version. Default: the first digits of the digest, so that the same image has the same version.
+    /// The version. Default: the tag in the registry unless it is latest, else the first digits of the digest, so that
+    /// the same image has the same version.
     #[arg(long)]
     version: Option<PackageVersion>,
     /// The image in an archive of several: its name, as docker save writes it, or its digest.
@@ -27,6 +39,13 @@ pub(crate) struct ImportArgs {
     /// Only the variant for this architecture, such as amd64 or arm/v7; may be repeated. Default: all.
     #[arg(long = "arch", value_name = "ARCHITECTURE")]
     architectures: Vec<String>,
+    /// The registry may have a certificate that nobody has signed, or none: for one on this machine or in a network that
+    /// you trust.
+    #[arg(long)]
+    insecure_registry: bool,
+    /// A file with certificates (PEM) that are trusted for the registry besides those of the system.
+    #[arg(long, value_name = "FILE")]
+    registry_ca: Option<PathBuf>,
     /// The owner of the package. Default: you.
     #[arg(long, value_name = "USER")]
     owner: Option<UserName>,
@@ -34,35 +53,141 @@ pub(crate) struct ImportArgs {
     readers: Readers,
 }
 
+/// Where an image is.
+enum ImageSource {
+    File(PathBuf),
+    Registry(Box<ImageReference>),
+}
+
 impl ImportArgs {
-    fn name(&self) -> Result<PackageName, Failure> {
-        if let Some(name) = &self.name {
-            return Ok(name.clone());
+    fn find(&self) -> Result<ImageSource, Failure> {
+        let path = Path::new(&self.source);
+        let looks_like_a_path =
+            [".", "/"].iter().any(|begin| self.source.starts_with(begin)) || path.exists();
+        if looks_like_a_path {
+            return Ok(ImageSource::File(path.to_owned()));
         }
-        let stem = self.source.file_stem().unwrap_or_default().to_string_lossy();
-        let stem = stem.strip_suffix(".tar").unwrap_or(&stem);
-        stem.parse().map_err(|error| {
-            Failure::usage(format!("error: the name of the file is no name of a package: {error}"))
+        match self.source.parse() {
+            Ok(reference) => Ok(ImageSource::Registry(Box::new(reference))),
+            Err(error) => Err(Failure::usage(format!(
+                "error: {} is no file, and no name of an image: {error}",
+                self.source.escape_debug()
+            ))),
+        }
+    }
+
+    /// The version to be added, as far as it is known without the image.
+    fn new_version(&self, source: &ImageSource) -> Result<NewVersion, Failure> {
+        let (stem, tag) = match source {
+            ImageSource::File(path) => {
+                let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+                (stem.strip_suffix(".tar").unwrap_or(&stem).to_owned(), None)
+            }
+            ImageSource::Registry(image) => {
+                let last = image.repository().rsplit('/').next().unwrap_or_default();
+                (last.to_owned(), image.tag().filter(|tag| *tag != LATEST))
+            }
+        };
+        let name = match &self.name {
+            Some(name) => name.clone(),
+            None => stem.parse().map_err(|error| {
+                Failure::usage(format!(
+                    "error: {} is no name of a package: {error}",
+                    stem.escape_debug()
+                ))
                 .next("give the package a name (--name)")
-        })
+            })?,
+        };
+        let version = match (&self.version, tag) {
+            (Some(version), _) => Some(version.clone()),
+            (None, Some(tag)) => Some(tag.parse().map_err(|error| {
+                Failure::usage(format!("error: the tag is no version: {error}"))
+                    .next("give the package a version (--version)")
+            })?),
+            (None, None) => None,
+        };
+        Ok(NewVersion { owner: self.owner.clone(), name, version, readers: self.readers.clone() })
+    }
+
+    fn content(&self, path: PathBuf) -> Content {
+        let options = ImportOptions {
+            image: self.image.clone(),
+            architectures: self.architectures.clone(),
+            ..ImportOptions::default()
+        };
+        Content::Image { path, options: Box::new(options) }
+    }
+
+    fn settings(&self) -> RegistrySettings {
+        RegistrySettings {
+            insecure: self.insecure_registry,
+            ca_file: self.registry_ca.clone(),
+            ..RegistrySettings::from_environment()
+        }
+    }
+
+    fn platforms(&self) -> Result<Platforms, Failure> {
+        if self.architectures.is_empty() {
+            return Ok(Platforms::All);
+        }
+        let named = self.architectures.iter().map(|text| text.parse::<Platform>());
+        let named = named.collect::<Result<_, _>>();
+        named
+            .map(Platforms::Named)
+            .map_err(|error| Failure::usage(format!("error: --arch: {error}")))
     }
 }
 
 pub(super) fn import(cell: Target<'_>, args: &ImportArgs) -> Done {
-    let new = NewVersion {
-        owner: args.owner.clone(),
-        name: args.name()?,
-        version: args.version.clone(),
-        readers: args.readers.clone(),
-    };
-    let options = ImportOptions {
-        image: args.image.clone(),
-        architectures: args.architectures.clone(),
-        ..ImportOptions::default()
-    };
-    let content = Content::Image { path: args.source.clone(), options: Box::new(options) };
+    let source = args.find()?;
+    let new = args.new_version(&source)?;
     with_cell(cell, async |mut connection| {
-        let added = upload::add(&mut connection, &new, &content).await?;
+        let added = match source {
+            ImageSource::File(path) => {
+                upload::add(&mut connection, &new, &args.content(path)).await?
+            }
+            ImageSource::Registry(image) => {
+                let directory = tempfile::Builder::new().prefix("bourg-import-").tempdir();
+                let directory = directory.map_err(|error| {
+                    let temporary = std::env::temp_dir();
+                    Failure::failed(format!(
+                        "error: cannot create a directory for the image in {}: {error}",
+                        temporary.display()
+                    ))
+                    .next("set TMPDIR to a directory with room")
+                })?;
+                download(args, &image, directory.path()).await?;
+                let content = args.content(directory.path().to_owned());
+                upload::add(&mut connection, &new, &content).await?
+            }
+        };
         output::print(&format!("{added}\n"))
+    })
+}
+
+async fn download(args: &ImportArgs, image: &ImageReference, into: &Path) -> Result<(), Failure> {
+    let failed = |error: registry::RegistryError| Failure::failed(format!("error: {error}"));
+    let client = RegistryClient::new(args.settings()).map_err(failed)?;
+    let shows = std::io::stderr().is_terminal();
+    let progress = if shows { shown() } else { Arc::new(|_| {}) };
+    let downloaded = client.download(image, &args.platforms()?, into, progress).await;
+    if shows {
+        eprint!("\r\x1b[K");
+    }
+    downloaded.map(drop).map_err(failed)
+}
+
+/// Shows on a terminal how far a download is, a line for each percent at most.
+fn shown() -> ProgressReport {
+    let last = AtomicU64::new(u64::MAX);
+    Arc::new(move |progress: DownloadProgress| {
+        let percent = progress.bytes_done.saturating_mul(100) / progress.bytes.max(1);
+        if last.swap(percent, Ordering::Relaxed) != percent {
+            let mut terminal = std::io::stderr().lock();
+            let (done, all) = (Bytes(progress.bytes_done), Bytes(progress.bytes));
+            // What is shown is of no use to the download.
+            let _ = write!(terminal, "\r\x1b[K{done} of {all}, {percent} %");
+            let _ = terminal.flush();
+        }
     })
 }

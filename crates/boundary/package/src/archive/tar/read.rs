@@ -169,12 +169,13 @@ impl<S: Skip> TarReader<S> {
         }
     }
 
-    /// Skips what pads contents to whole blocks.
+    /// Skips what pads contents to whole blocks. Behind the last member some programs leave it out, with the end of
+    /// the archive.
     pub(super) fn skip_padding(&mut self, bytes: u64) -> Result<(), ArchiveError> {
-        let mut padding = [0; BLOCK_BYTES];
-        // Below the length of a block.
-        let length = usize::try_from(bytes.wrapping_neg() % BLOCK_BYTES as u64).unwrap_or_default();
-        self.read_exact(&mut padding[..length])
+        let (offset, length) = (self.offset, bytes.wrapping_neg() % BLOCK_BYTES as u64);
+        let skipped = self.archive.skip(length);
+        self.offset += skipped.map_err(|source| ArchiveError::Read { offset, source })?;
+        Ok(())
     }
 }
 
