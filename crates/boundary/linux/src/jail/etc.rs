@@ -79,7 +79,7 @@ fn add_task(
     let owner = read.as_ref().map(|file| file.owner).filter(|_| base.owner().is_some());
     let content = change(&read.map(|file| file.content).unwrap_or_default());
     let name = file.trim_start_matches("etc/");
-    Ok(etc.write(name, &content, owner.or(base.owner()))?)
+    etc.write(name, &content, owner.or(base.owner()))
 }
 
 /// Binds a file of the host's `/etc`; a link is replaced by its target, which may be outside the

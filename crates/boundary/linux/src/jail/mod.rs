@@ -50,6 +50,8 @@ const ROOT_OPTIONS: &str = "mode=755,size=1m,nr_inodes=4096";
 
 /// The flags of all mounts where a task can create files.
 const NOSUID_NODEV: MsFlags = MsFlags::MS_NOSUID.union(MsFlags::MS_NODEV);
+/// Limits of the tmpfs with the names of an image's layers, each of which may take a page.
+const NAMES_OPTIONS: &str = "mode=755,size=4m,nr_inodes=4096";
 /// Limits of the tmpfs at an image's `/sys`, with the cgroup's mount points.
 const SYS_OPTIONS: &str = "mode=755,size=64k,nr_inodes=256";
 
@@ -66,6 +68,8 @@ pub(crate) enum JailError {
     Cgroup(#[from] CgroupError),
     #[error("the jail cannot have a mount point at {}: {source}", target.display())]
     MountPoint { target: PathBuf, source: io::Error },
+    #[error("the jail cannot have its own {}: {source}", target.display())]
+    NotReplaced { target: PathBuf, source: io::Error },
     #[error(transparent)]
     Account(#[from] AccountError),
     #[error(
@@ -86,7 +90,7 @@ impl JailError {
     pub(crate) fn is_of_image(&self, root: &Root) -> bool {
         match self {
             Self::Account(_) => true,
-            Self::MountPoint { source, .. } => {
+            Self::MountPoint { source, .. } | Self::NotReplaced { source, .. } => {
                 let of_machine = source.raw_os_error().is_some_and(|is| OF_MACHINE.contains(&is));
                 matches!(root, Root::Image(_)) && !of_machine
             }
@@ -105,7 +109,11 @@ pub(crate) fn build(launch: &Launch, dir: &Path) -> Result<Vec<String>, JailErro
     // A directory of the host must carry the new root until the switch.
     let at = dir.join(ROOT_DIRECTORY);
     make_dir(&at)?;
-    tmpfs(&at, ROOT_OPTIONS, NOSUID_NODEV)?;
+    let options = match launch.jail.root {
+        Root::HostSystem => ROOT_OPTIONS,
+        Root::Image(_) => NAMES_OPTIONS,
+    };
+    tmpfs(&at, options, NOSUID_NODEV)?;
     let (base, mut remarks) = match &launch.jail.root {
         Root::HostSystem => {
             let base = host_system(launch, &at)?;
@@ -164,12 +172,13 @@ fn show_own(base: &Base, launch: &Launch) -> Result<(), JailError> {
     mount_at(base, "proc", mounts::proc)?;
     let dev = mount_at(base, "dev", dev::mount)?;
     dev.with(|dev| dev::fill(dev, launch.tmp_bytes_max))?;
-    if matches!(launch.jail.root, Root::Image(_)) {
-        let sys = mount_at(base, "sys", |sys| tmpfs(sys, SYS_OPTIONS, NOSUID_NODEV))?;
-        base.directory("sys/fs/cgroup")?.with(|top| cgroup::show(launch, top))?;
+    let sys = match launch.jail.root {
+        Root::HostSystem => None,
+        Root::Image(_) => Some(mount_at(base, "sys", |sys| tmpfs(sys, SYS_OPTIONS, NOSUID_NODEV))?),
+    };
+    base.directory("sys/fs/cgroup")?.with(|top| cgroup::show(launch, top))?;
+    if let Some(sys) = sys {
         mounts::make_read_only(sys.file()).at("make read-only", "/sys")?;
-    } else {
-        base.directory("sys/fs/cgroup")?.with(|top| cgroup::show(launch, top))?;
     }
     let options = format!("mode=1777,size={}", tmp_bytes(launch.tmp_bytes_max));
     let tmp = mount_at(base, "tmp", |tmp| tmpfs(tmp, &options, NOSUID_NODEV))?;
@@ -243,7 +252,7 @@ fn show_read_only(source: &Path, base: &Base, name: &Path) -> Result<(), JailErr
     if kind.is_symlink() {
         let leads_to = fs::read_link(source).at("read link", source)?;
         let parent = base.directory(name.parent().unwrap_or(name))?;
-        return Ok(parent.link(name.file_name().unwrap_or_default(), &leads_to)?);
+        return parent.link(name.file_name().unwrap_or_default(), &leads_to);
     }
     let place = base.mount_point(name, kind_of(source)?)?;
     place.with(|target| bind_at(source, target, false))

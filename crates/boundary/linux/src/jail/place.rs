@@ -253,17 +253,18 @@ impl Place {
         name: &str,
         content: &[u8],
         owner: Option<Owner>,
-    ) -> Result<(), FileError> {
-        let mut file = self.create(name, owner).at("create", self.name.join(name))?;
-        file.write_all(content).at("write", self.name.join(name))
+    ) -> Result<(), JailError> {
+        let path = self.name.join(name);
+        let created = self.create(name, owner);
+        let mut file = created.map_err(|source| not_replaced(&path, source))?;
+        Ok(file.write_all(content).at("write", &path)?)
     }
 
     /// Makes a symbolic link in this directory, in place of what has its name.
-    pub(super) fn link(&self, name: impl AsRef<Path>, leads_to: &Path) -> Result<(), FileError> {
+    pub(super) fn link(&self, name: impl AsRef<Path>, leads_to: &Path) -> Result<(), JailError> {
         let name = name.as_ref();
-        self.remove(name)
-            .and_then(|()| symlinkat(leads_to, &self.file, name))
-            .at("create link", self.name.join(name))
+        let linked = self.remove(name).and_then(|()| symlinkat(leads_to, &self.file, name));
+        linked.map_err(|error| not_replaced(&self.name.join(name), error.into()))
     }
 
     /// Creates an empty file in this directory, in place of what has its name.
@@ -299,4 +300,8 @@ fn is_same(one: &FileStat, other: &FileStat) -> bool {
 
 fn refused(target: &Path, source: io::Error) -> JailError {
     JailError::MountPoint { target: target.to_owned(), source }
+}
+
+fn not_replaced(target: &Path, source: io::Error) -> JailError {
+    JailError::NotReplaced { target: target.to_owned(), source }
 }

@@ -31,7 +31,7 @@ pub(super) fn show(executable: &Path, base: &Base) -> Result<(), JailError> {
 /// Makes the program available as `/usr/bin/bourg` in the writable root of an image, in place of a
 /// `bourg` that is there.
 pub(super) fn link_into_image(base: &Base) -> Result<(), JailError> {
-    Ok(base.directory(BIN)?.link("bourg", Path::new(PROGRAM))?)
+    base.directory(BIN)?.link("bourg", Path::new(PROGRAM))
 }
 
 /// Prepares what [`link_into_path`] places over other directories.
