@@ -43,7 +43,7 @@ use crate::record::{HOME_DIRECTORY, HOME_IN_JAIL, Launch, ROOT_DIRECTORY, Root};
 use crate::{FileError, Isolation};
 use accounts::AccountError;
 use mounts::{bind_at, tmpfs};
-use place::{Base, Kind, Place};
+use place::{Base, JailPlace, PlaceKind};
 
 /// Limits of the tmpfs that contains the root: mount points and the generated files.
 const ROOT_OPTIONS: &str = "mode=755,size=1m,nr_inodes=4096";
@@ -187,7 +187,7 @@ fn show_own(base: &Base, launch: &Launch) -> Result<(), JailError> {
 
 /// Binds the task's directory, and what it has been given.
 fn show_binds(base: &Base, launch: &Launch, dir: &Path) -> Result<(), JailError> {
-    let home = base.mount_point(HOME_IN_JAIL, Kind::Directory)?;
+    let home = base.mount_point(HOME_IN_JAIL, PlaceKind::Directory)?;
     home.with(|home| bind_at(&dir.join(HOME_DIRECTORY), home, true))?;
     for extra in &launch.jail.binds {
         let place = base.mount_point(&extra.target, kind_of(&extra.source)?)?;
@@ -201,8 +201,8 @@ fn mount_at(
     base: &Base,
     name: &str,
     mount: impl FnOnce(&Path) -> Result<(), FileError>,
-) -> Result<Place, JailError> {
-    base.mount_point(name, Kind::Directory)?.with(mount)?;
+) -> Result<JailPlace, JailError> {
+    base.mount_point(name, PlaceKind::Directory)?.with(mount)?;
     base.directory(name)
 }
 
@@ -236,9 +236,9 @@ fn relative(path: &Path) -> &Path {
     path.strip_prefix("/").unwrap_or(path)
 }
 
-fn kind_of(source: &Path) -> Result<Kind, FileError> {
+fn kind_of(source: &Path) -> Result<PlaceKind, FileError> {
     let found = fs::metadata(source).at("look at", source)?;
-    Ok(if found.is_dir() { Kind::Directory } else { Kind::File })
+    Ok(if found.is_dir() { PlaceKind::Directory } else { PlaceKind::File })
 }
 
 /// Binds `source` of the host at `name` in the jail, read-only: a link is recreated, a missing path
@@ -259,8 +259,8 @@ fn show_read_only(source: &Path, base: &Base, name: &Path) -> Result<(), JailErr
 }
 
 /// `/var/tmp` is the same as `/tmp`, if it can be.
-fn show_var_tmp(base: &Base, tmp: &Place) -> Result<(), JailError> {
-    match base.mount_point("var/tmp", Kind::Directory) {
+fn show_var_tmp(base: &Base, tmp: &JailPlace) -> Result<(), JailError> {
+    match base.mount_point("var/tmp", PlaceKind::Directory) {
         // An image may have a link there.
         Ok(place) if place.is(tmp) => Ok(()),
         Ok(place) => place.with(|target| bind_at(tmp.path(), target, true)),

@@ -36,7 +36,7 @@ pub(super) struct Base {
 }
 
 /// A directory or file in it, as the jail will show it.
-pub(super) struct Place {
+pub(super) struct JailPlace {
     file: OwnedFd,
     /// Leads to it, without resolving its name again.
     path: PathBuf,
@@ -45,7 +45,7 @@ pub(super) struct Place {
 
 /// What is to be at a place.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PlaceKind {
     Directory,
     File,
 }
@@ -69,7 +69,7 @@ impl Base {
     }
 
     /// The directory `name`, which is created if missing, and which may be the root itself.
-    pub(super) fn directory(&self, name: impl AsRef<Path>) -> Result<Place, JailError> {
+    pub(super) fn directory(&self, name: impl AsRef<Path>) -> Result<JailPlace, JailError> {
         self.directory_of(name, self.owner)
     }
 
@@ -78,10 +78,10 @@ impl Base {
         &self,
         name: impl AsRef<Path>,
         owner: Option<Owner>,
-    ) -> Result<Place, JailError> {
+    ) -> Result<JailPlace, JailError> {
         let name = Path::new("/").join(name);
         let made = self.make(relative(&name), owner, &mut { STEPS_MAX });
-        Ok(Place::of(made.map_err(|source| refused(&name, source))?, name))
+        Ok(JailPlace::of(made.map_err(|source| refused(&name, source))?, name))
     }
 
     /// Makes `name` a directory of the root itself, in place of a link or file: nobody expects it to be
@@ -100,11 +100,11 @@ impl Base {
     pub(super) fn mount_point(
         &self,
         name: impl AsRef<Path>,
-        kind: Kind,
-    ) -> Result<Place, JailError> {
+        kind: PlaceKind,
+    ) -> Result<JailPlace, JailError> {
         let place = match kind {
-            Kind::Directory => self.directory(name)?,
-            Kind::File => self.file(name.as_ref())?,
+            PlaceKind::Directory => self.directory(name)?,
+            PlaceKind::File => self.file(name.as_ref())?,
         };
         let of = |file: BorrowedFd<'_>| fstat(file).at("look at", &place.name);
         if is_same(&of(place.file.as_fd())?, &of(self.root.as_fd())?) {
@@ -115,7 +115,7 @@ impl Base {
     }
 
     /// The file `name`, which is created if missing.
-    fn file(&self, name: &Path) -> Result<Place, JailError> {
+    fn file(&self, name: &Path) -> Result<JailPlace, JailError> {
         let name = Path::new("/").join(name);
         let parent = self.directory(name.parent().unwrap_or(&name))?;
         let last = name.file_name().unwrap_or_default();
@@ -124,7 +124,7 @@ impl Base {
             Ok(file) if is_directory(&file) => Err(Errno::EISDIR.into()),
             found => found.map_err(Into::into),
         };
-        Ok(Place::of(made.map_err(|source| refused(&name, source))?, name))
+        Ok(JailPlace::of(made.map_err(|source| refused(&name, source))?, name))
     }
 
     /// The content of the regular file `name`, of at most `bytes_max`; `None` if there is none.
@@ -207,7 +207,7 @@ pub(super) struct RegularFile {
     pub(super) owner: Owner,
 }
 
-impl Place {
+impl JailPlace {
     fn of(file: OwnedFd, name: PathBuf) -> Self {
         let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         Self { file, path, name }
