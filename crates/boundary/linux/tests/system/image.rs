@@ -350,7 +350,7 @@ impl Outside {
 #[test]
 fn no_link_of_an_image_leads_out_of_it() {
     let tasks = Tasks::new();
-    let see = "cat /etc/hostname; echo x > /etc/mine && stat -c home=%u . /home/task; id -u -n
+    let see = "(echo x > /etc/mine) 2>/dev/null; cat /etc/hostname; stat -c home=%u . /home/task; id -u -n
         ls /dev/null; echo x > /tmp/x; test -e /proc/self/status && ls -d /sys/fs/cgroup
         readlink /usr/bin/bourg";
     for name in ["etc", "home", "tmp", "dev", "run", "sys", "var", "proc", "usr"] {
