@@ -504,6 +504,32 @@ fn the_image_may_say_where_to_start_and_how_to_stop() {
     assert_eq!(task.log(Stream::Stdout), "/srv/work\n", "the root is read-only");
 }
 
+/// A link of /proc would lead to what the process has open that enters the task.
+#[test]
+fn a_working_directory_that_became_a_link_of_proc_is_not_entered() {
+    let tasks = Tasks::new();
+    let layers = Layers::new();
+    // In the task's own directory, which it may change wherever owners cannot be mapped, too.
+    let script = "cd / && rm -r /home/task/work && ln -s /proc/self/root /home/task/work && echo up
+        exec sleep 1000";
+    let mut launch = layers.script(&tasks, "link", "", script);
+    launch.working_directory = Some("/home/task/work".into());
+    let task = tasks.start("link", &launch);
+    task.wait_output("up\n");
+    let argv = ["echo", "entered"].map(str::to_owned);
+    let enter = || {
+        let session = spawn(&executable(), task.directory.path(), &argv, &Terminal::Pipes).unwrap();
+        session.child.wait_with_output().unwrap()
+    };
+    let output = enter();
+    assert!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
+    // The task's directory, as the machine sees it.
+    let work = task.directory.path().join("home/work");
+    fs::remove_file(&work).unwrap();
+    fs::create_dir(&work).unwrap();
+    assert_eq!(enter().stdout, b"entered\n");
+}
+
 #[test]
 fn whatever_a_task_leaves_in_its_root_can_be_removed() {
     let tasks = Tasks::new();
