@@ -306,8 +306,7 @@ impl Files {
         jail.binds.extend(provided.binds);
         jail.binds.push(notice::bind(&self.task(*instance)?));
         let network = self.network_of(&launch.desired)?;
-        let gateway = network.as_ref().map(|network| network.gateway);
-        jail.resolv_conf = self.resolver.of(user.as_str(), gateway);
+        jail.resolv_conf = self.resolver.of(user.as_str(), network.as_ref().map(|its| its.gateway));
         Ok(record::Launch {
             label: format!("{user}/{job}/{index} generation {generation}"),
             argv: completed.argv,

@@ -51,13 +51,13 @@ pub(crate) const SET_UP: u8 = b'S';
 pub(crate) const PROGRAM: u8 = b'P';
 
 /// Why a task does not run.
-struct Failure {
+struct StartFailure {
     /// [`SET_UP`] or [`PROGRAM`].
     whose: u8,
     reason: String,
 }
 
-impl From<String> for Failure {
+impl From<String> for StartFailure {
     fn from(reason: String) -> Self {
         Self { whose: SET_UP, reason }
     }
@@ -81,7 +81,7 @@ pub(crate) fn run(launch: &Launch, dir: &Path, pipes: Pipes) -> ! {
                 .map_err(|error| format!("cannot enter the task's network: {error}")),
             None => Ok(()),
         })
-        .map_err(Failure::from)
+        .map_err(StartFailure::from)
         .and_then(|()| prepare(launch, dir, &pipes.shim_alive, pipes.cgroups))
         .and_then(|signals| {
             let task = start(launch, &pipes.stdout, &pipes.stderr, &pipes.trouble)?;
@@ -89,7 +89,7 @@ pub(crate) fn run(launch: &Launch, dir: &Path, pipes: Pipes) -> ! {
         });
     let (signals, task) = match result {
         Ok(ready) => ready,
-        Err(Failure { whose, reason }) => {
+        Err(StartFailure { whose, reason }) => {
             let reason = [&[whose], reason.as_bytes()].concat();
             let _shim_is_gone = File::from(pipes.trouble).write_all(&reason);
             sys::exit_now(1);
@@ -112,7 +112,7 @@ fn prepare(
     dir: &Path,
     shim_alive: &OwnedFd,
     cgroups: Vec<File>,
-) -> Result<SignalFd, Failure> {
+) -> Result<SignalFd, StartFailure> {
     let say = |what: &'static str| move |error: io::Error| format!("cannot {what}: {error}");
     let nix = |what: &'static str| move |error: nix::Error| format!("cannot {what}: {error}");
     prctl::set_pdeathsig(Signal::SIGKILL).map_err(nix("tie the init to its shim"))?;
@@ -144,7 +144,7 @@ fn prepare(
     sethostname(&launch.hostname).map_err(nix("set the hostname"))?;
     let built = jail::build(launch, dir).map_err(|error| {
         let whose = if error.is_of_image(&launch.jail.root) { PROGRAM } else { SET_UP };
-        Failure { whose, reason: error.to_string() }
+        StartFailure { whose, reason: error.to_string() }
     })?;
     for remark in built {
         message(&format_args!("{}: {remark}", launch.label));

@@ -8,8 +8,8 @@ use super::place::Base;
 /// Where an image lists its users and its groups.
 pub(super) const PASSWD: &str = "etc/passwd";
 pub(super) const GROUP: &str = "etc/group";
-/// The maximum size of each, in bytes.
-pub(super) const BYTES_MAX: u64 = 1 << 20;
+/// The maximum size of each of these files of an image, in bytes.
+pub(super) const ACCOUNTS_BYTES_MAX: u64 = 1 << 20;
 /// The fields of a line.
 const NAME: usize = 0;
 const ID: usize = 2;
@@ -135,7 +135,7 @@ fn replaced(content: &[u8], own: u32, numbers: &[(usize, u32)], added: &str) -> 
 }
 
 fn read(base: &Base, file: &'static str) -> Result<Vec<u8>, AccountError> {
-    let read = base.read(file, BYTES_MAX);
+    let read = base.read(file, ACCOUNTS_BYTES_MAX);
     let read = read.map_err(|source| AccountError::Unreadable { file, source })?;
     Ok(read.map(|file| file.content).unwrap_or_default())
 }

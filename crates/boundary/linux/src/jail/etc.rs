@@ -4,8 +4,8 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-use super::accounts::{AccountError, BYTES_MAX, GROUP, ImageUser, PASSWD};
-use super::place::{Base, Place};
+use super::accounts::{ACCOUNTS_BYTES_MAX, AccountError, GROUP, ImageUser, PASSWD};
+use super::place::{Base, JailPlace};
 use super::{JailError, show_read_only};
 use crate::record::Launch;
 
@@ -70,16 +70,16 @@ pub(super) fn fill_image(base: &Base, launch: &Launch, user: ImageUser) -> Resul
 /// Changes one of the image's lists of accounts.
 fn add_task(
     base: &Base,
-    etc: &Place,
+    etc: &JailPlace,
     file: &'static str,
     change: impl FnOnce(&[u8]) -> Vec<u8>,
 ) -> Result<(), JailError> {
-    let read = base.read(file, BYTES_MAX);
+    let read = base.read(file, ACCOUNTS_BYTES_MAX);
     let read = read.map_err(|source| AccountError::Unreadable { file, source })?;
     let owner = read.as_ref().map(|file| file.owner).filter(|_| base.owner().is_some());
     let content = change(&read.map(|file| file.content).unwrap_or_default());
     let name = file.trim_start_matches("etc/");
-    Ok(etc.write(name, &content, owner.or(base.owner()))?)
+    etc.write(name, &content, owner.or(base.owner()))
 }
 
 /// Binds a file of the host's `/etc`; a link is replaced by its target, which may be outside the

@@ -51,7 +51,7 @@ struct Mapping {
 }
 
 impl Mapping {
-    fn shown(self, (uid, gid): Owner) -> Owner {
+    fn shown(self, uid: u32, gid: u32) -> Owner {
         (self.users.shown(uid), self.groups.shown(gid))
     }
 }
@@ -83,7 +83,7 @@ pub(super) fn mount(
     };
     let why = match site.map(mapping).and_then(|()| site.lay(mapped, Some(mapping))) {
         Ok(()) => {
-            return Ok(Mounted { user, root: Some(mapping.shown((0, 0))), remark: None });
+            return Ok(Mounted { user, root: Some(mapping.shown(0, 0)), remark: None });
         }
         Err(JailError::File(error)) if is_no_mapping(&error.source) => error.to_string(),
         Err(JailError::Overlay { source, .. }) if is_no_mapping(&source) => source.to_string(),
@@ -200,8 +200,8 @@ impl Site<'_> {
         if self.isolation == Isolation::Rootless {
             return Ok(());
         }
-        let owner = (found.uid(), found.gid());
-        let (uid, gid) = mapping.map_or(owner, |mapping| mapping.shown(owner));
+        let (uid, gid) = (found.uid(), found.gid());
+        let (uid, gid) = mapping.map_or((uid, gid), |mapping| mapping.shown(uid, gid));
         Ok(lchown(&upper, Some(uid), Some(gid)).at("set the owner of", &upper)?)
     }
 }

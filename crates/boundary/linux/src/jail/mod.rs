@@ -43,13 +43,15 @@ use crate::record::{HOME_DIRECTORY, HOME_IN_JAIL, Launch, ROOT_DIRECTORY, Root};
 use crate::{FileError, Isolation};
 use accounts::AccountError;
 use mounts::{bind_at, tmpfs};
-use place::{Base, Kind, Place};
+use place::{Base, JailPlace, PlaceKind};
 
 /// Limits of the tmpfs that contains the root: mount points and the generated files.
 const ROOT_OPTIONS: &str = "mode=755,size=1m,nr_inodes=4096";
 
 /// The flags of all mounts where a task can create files.
 const NOSUID_NODEV: MsFlags = MsFlags::MS_NOSUID.union(MsFlags::MS_NODEV);
+/// Limits of the tmpfs with the names of an image's layers, each of which may take a page.
+const NAMES_OPTIONS: &str = "mode=755,size=4m,nr_inodes=4096";
 /// Limits of the tmpfs at an image's `/sys`, with the cgroup's mount points.
 const SYS_OPTIONS: &str = "mode=755,size=64k,nr_inodes=256";
 
@@ -66,6 +68,8 @@ pub(crate) enum JailError {
     Cgroup(#[from] CgroupError),
     #[error("the jail cannot have a mount point at {}: {source}", target.display())]
     MountPoint { target: PathBuf, source: io::Error },
+    #[error("the jail cannot have its own {}: {source}", target.display())]
+    NotReplaced { target: PathBuf, source: io::Error },
     #[error(transparent)]
     Account(#[from] AccountError),
     #[error(
@@ -86,7 +90,7 @@ impl JailError {
     pub(crate) fn is_of_image(&self, root: &Root) -> bool {
         match self {
             Self::Account(_) => true,
-            Self::MountPoint { source, .. } => {
+            Self::MountPoint { source, .. } | Self::NotReplaced { source, .. } => {
                 let of_machine = source.raw_os_error().is_some_and(|is| OF_MACHINE.contains(&is));
                 matches!(root, Root::Image(_)) && !of_machine
             }
@@ -105,7 +109,11 @@ pub(crate) fn build(launch: &Launch, dir: &Path) -> Result<Vec<String>, JailErro
     // A directory of the host must carry the new root until the switch.
     let at = dir.join(ROOT_DIRECTORY);
     make_dir(&at)?;
-    tmpfs(&at, ROOT_OPTIONS, NOSUID_NODEV)?;
+    let options = match launch.jail.root {
+        Root::HostSystem => ROOT_OPTIONS,
+        Root::Image(_) => NAMES_OPTIONS,
+    };
+    tmpfs(&at, options, NOSUID_NODEV)?;
     let (base, mut remarks) = match &launch.jail.root {
         Root::HostSystem => {
             let base = host_system(launch, &at)?;
@@ -164,12 +172,13 @@ fn show_own(base: &Base, launch: &Launch) -> Result<(), JailError> {
     mount_at(base, "proc", mounts::proc)?;
     let dev = mount_at(base, "dev", dev::mount)?;
     dev.with(|dev| dev::fill(dev, launch.tmp_bytes_max))?;
-    if matches!(launch.jail.root, Root::Image(_)) {
-        let sys = mount_at(base, "sys", |sys| tmpfs(sys, SYS_OPTIONS, NOSUID_NODEV))?;
-        base.directory("sys/fs/cgroup")?.with(|top| cgroup::show(launch, top))?;
+    let sys = match launch.jail.root {
+        Root::HostSystem => None,
+        Root::Image(_) => Some(mount_at(base, "sys", |sys| tmpfs(sys, SYS_OPTIONS, NOSUID_NODEV))?),
+    };
+    base.directory("sys/fs/cgroup")?.with(|top| cgroup::show(launch, top))?;
+    if let Some(sys) = sys {
         mounts::make_read_only(sys.file()).at("make read-only", "/sys")?;
-    } else {
-        base.directory("sys/fs/cgroup")?.with(|top| cgroup::show(launch, top))?;
     }
     let options = format!("mode=1777,size={}", tmp_bytes(launch.tmp_bytes_max));
     let tmp = mount_at(base, "tmp", |tmp| tmpfs(tmp, &options, NOSUID_NODEV))?;
@@ -178,7 +187,7 @@ fn show_own(base: &Base, launch: &Launch) -> Result<(), JailError> {
 
 /// Binds the task's directory, and what it has been given.
 fn show_binds(base: &Base, launch: &Launch, dir: &Path) -> Result<(), JailError> {
-    let home = base.mount_point(HOME_IN_JAIL, Kind::Directory)?;
+    let home = base.mount_point(HOME_IN_JAIL, PlaceKind::Directory)?;
     home.with(|home| bind_at(&dir.join(HOME_DIRECTORY), home, true))?;
     for extra in &launch.jail.binds {
         let place = base.mount_point(&extra.target, kind_of(&extra.source)?)?;
@@ -192,8 +201,8 @@ fn mount_at(
     base: &Base,
     name: &str,
     mount: impl FnOnce(&Path) -> Result<(), FileError>,
-) -> Result<Place, JailError> {
-    base.mount_point(name, Kind::Directory)?.with(mount)?;
+) -> Result<JailPlace, JailError> {
+    base.mount_point(name, PlaceKind::Directory)?.with(mount)?;
     base.directory(name)
 }
 
@@ -227,9 +236,9 @@ fn relative(path: &Path) -> &Path {
     path.strip_prefix("/").unwrap_or(path)
 }
 
-fn kind_of(source: &Path) -> Result<Kind, FileError> {
+fn kind_of(source: &Path) -> Result<PlaceKind, FileError> {
     let found = fs::metadata(source).at("look at", source)?;
-    Ok(if found.is_dir() { Kind::Directory } else { Kind::File })
+    Ok(if found.is_dir() { PlaceKind::Directory } else { PlaceKind::File })
 }
 
 /// Binds `source` of the host at `name` in the jail, read-only: a link is recreated, a missing path
@@ -243,15 +252,15 @@ fn show_read_only(source: &Path, base: &Base, name: &Path) -> Result<(), JailErr
     if kind.is_symlink() {
         let leads_to = fs::read_link(source).at("read link", source)?;
         let parent = base.directory(name.parent().unwrap_or(name))?;
-        return Ok(parent.link(name.file_name().unwrap_or_default(), &leads_to)?);
+        return parent.link(name.file_name().unwrap_or_default(), &leads_to);
     }
     let place = base.mount_point(name, kind_of(source)?)?;
     place.with(|target| bind_at(source, target, false))
 }
 
 /// `/var/tmp` is the same as `/tmp`, if it can be.
-fn show_var_tmp(base: &Base, tmp: &Place) -> Result<(), JailError> {
-    match base.mount_point("var/tmp", Kind::Directory) {
+fn show_var_tmp(base: &Base, tmp: &JailPlace) -> Result<(), JailError> {
+    match base.mount_point("var/tmp", PlaceKind::Directory) {
         // An image may have a link there.
         Ok(place) if place.is(tmp) => Ok(()),
         Ok(place) => place.with(|target| bind_at(tmp.path(), target, true)),

@@ -36,7 +36,7 @@ pub(super) struct Base {
 }
 
 /// A directory or file in it, as the jail will show it.
-pub(super) struct Place {
+pub(super) struct JailPlace {
     file: OwnedFd,
     /// Leads to it, without resolving its name again.
     path: PathBuf,
@@ -45,7 +45,7 @@ pub(super) struct Place {
 
 /// What is to be at a place.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PlaceKind {
     Directory,
     File,
 }
@@ -69,7 +69,7 @@ impl Base {
     }
 
     /// The directory `name`, which is created if missing, and which may be the root itself.
-    pub(super) fn directory(&self, name: impl AsRef<Path>) -> Result<Place, JailError> {
+    pub(super) fn directory(&self, name: impl AsRef<Path>) -> Result<JailPlace, JailError> {
         self.directory_of(name, self.owner)
     }
 
@@ -78,10 +78,10 @@ impl Base {
         &self,
         name: impl AsRef<Path>,
         owner: Option<Owner>,
-    ) -> Result<Place, JailError> {
+    ) -> Result<JailPlace, JailError> {
         let name = Path::new("/").join(name);
         let made = self.make(relative(&name), owner, &mut { STEPS_MAX });
-        Ok(Place::of(made.map_err(|source| refused(&name, source))?, name))
+        Ok(JailPlace::of(made.map_err(|source| refused(&name, source))?, name))
     }
 
     /// Makes `name` a directory of the root itself, in place of a link or file: nobody expects it to be
@@ -100,11 +100,11 @@ impl Base {
     pub(super) fn mount_point(
         &self,
         name: impl AsRef<Path>,
-        kind: Kind,
-    ) -> Result<Place, JailError> {
+        kind: PlaceKind,
+    ) -> Result<JailPlace, JailError> {
         let place = match kind {
-            Kind::Directory => self.directory(name)?,
-            Kind::File => self.file(name.as_ref())?,
+            PlaceKind::Directory => self.directory(name)?,
+            PlaceKind::File => self.file(name.as_ref())?,
         };
         let of = |file: BorrowedFd<'_>| fstat(file).at("look at", &place.name);
         if is_same(&of(place.file.as_fd())?, &of(self.root.as_fd())?) {
@@ -115,7 +115,7 @@ impl Base {
     }
 
     /// The file `name`, which is created if missing.
-    fn file(&self, name: &Path) -> Result<Place, JailError> {
+    fn file(&self, name: &Path) -> Result<JailPlace, JailError> {
         let name = Path::new("/").join(name);
         let parent = self.directory(name.parent().unwrap_or(&name))?;
         let last = name.file_name().unwrap_or_default();
@@ -124,7 +124,7 @@ impl Base {
             Ok(file) if is_directory(&file) => Err(Errno::EISDIR.into()),
             found => found.map_err(Into::into),
         };
-        Ok(Place::of(made.map_err(|source| refused(&name, source))?, name))
+        Ok(JailPlace::of(made.map_err(|source| refused(&name, source))?, name))
     }
 
     /// The content of the regular file `name`, of at most `bytes_max`; `None` if there is none.
@@ -207,7 +207,7 @@ pub(super) struct RegularFile {
     pub(super) owner: Owner,
 }
 
-impl Place {
+impl JailPlace {
     fn of(file: OwnedFd, name: PathBuf) -> Self {
         let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         Self { file, path, name }
@@ -253,17 +253,18 @@ impl Place {
         name: &str,
         content: &[u8],
         owner: Option<Owner>,
-    ) -> Result<(), FileError> {
-        let mut file = self.create(name, owner).at("create", self.name.join(name))?;
-        file.write_all(content).at("write", self.name.join(name))
+    ) -> Result<(), JailError> {
+        let path = self.name.join(name);
+        let created = self.create(name, owner);
+        let mut file = created.map_err(|source| not_replaced(&path, source))?;
+        Ok(file.write_all(content).at("write", &path)?)
     }
 
     /// Makes a symbolic link in this directory, in place of what has its name.
-    pub(super) fn link(&self, name: impl AsRef<Path>, leads_to: &Path) -> Result<(), FileError> {
+    pub(super) fn link(&self, name: impl AsRef<Path>, leads_to: &Path) -> Result<(), JailError> {
         let name = name.as_ref();
-        self.remove(name)
-            .and_then(|()| symlinkat(leads_to, &self.file, name))
-            .at("create link", self.name.join(name))
+        let linked = self.remove(name).and_then(|()| symlinkat(leads_to, &self.file, name));
+        linked.map_err(|error| not_replaced(&self.name.join(name), error.into()))
     }
 
     /// Creates an empty file in this directory, in place of what has its name.
@@ -299,4 +300,8 @@ fn is_same(one: &FileStat, other: &FileStat) -> bool {
 
 fn refused(target: &Path, source: io::Error) -> JailError {
     JailError::MountPoint { target: target.to_owned(), source }
+}
+
+fn not_replaced(target: &Path, source: io::Error) -> JailError {
+    JailError::NotReplaced { target: target.to_owned(), source }
 }

@@ -8,7 +8,7 @@ use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 
 use super::JailError;
 use super::mounts::{bind_at, overlay};
-use super::place::{Base, Kind};
+use super::place::{Base, PlaceKind};
 use crate::error::At;
 
 /// The path of the program in every jail.
@@ -24,14 +24,14 @@ const BEFORE_BIN: [&str; 2] = ["/usr/local/sbin", "/usr/local/bin"];
 
 /// Binds the program into the jail.
 pub(super) fn show(executable: &Path, base: &Base) -> Result<(), JailError> {
-    let program = base.mount_point(PROGRAM, Kind::File)?;
+    let program = base.mount_point(PROGRAM, PlaceKind::File)?;
     program.with(|path| bind_at(executable, path, false))
 }
 
 /// Makes the program available as `/usr/bin/bourg` in the writable root of an image, in place of a
 /// `bourg` that is there.
 pub(super) fn link_into_image(base: &Base) -> Result<(), JailError> {
-    Ok(base.directory(BIN)?.link("bourg", Path::new(PROGRAM))?)
+    base.directory(BIN)?.link("bourg", Path::new(PROGRAM))
 }
 
 /// Prepares what [`link_into_path`] places over other directories.
