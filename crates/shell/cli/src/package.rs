@@ -7,7 +7,7 @@ pub(crate) mod upload;
 
 use api::v1;
 use clap::{Args, Subcommand};
-use client::Target;
+use client::{Connection, Target};
 use command::output::{self, Format, Listing};
 use command::{Code, Done, Failure, with_cell};
 use model::{Bytes, PackageName, PackageReference, UserName};
@@ -38,6 +38,8 @@ pub(super) enum Command {
         #[arg(required = true)]
         packages: Vec<PackageReference>,
     },
+    /// Delete your packages that no live job uses or may go back to.
+    Gc(GcArgs),
     /// Read a package from the store, and check every byte of it.
     Verify {
         /// The version: NAME@VERSION, or USER/NAME@VERSION.
@@ -52,12 +54,27 @@ pub(super) struct ListArgs {
     /// Only packages of this user.
     #[arg(long, value_name = "USER")]
     user: Option<UserName>,
+    /// Only packages that no live job uses or may go back to.
+    #[arg(long)]
+    unused: bool,
     /// Output format: table, wide, json, yaml, name, or the path of a field.
     #[arg(short, long, default_value = "table")]
     output: Format,
     /// Show the state at this moment: an index (88412), a time (2026-11-19 03:10, UTC) or an age (10m).
     #[arg(long, value_name = "MOMENT")]
     at: Option<Moment>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct GcArgs {
+    /// Only versions of the package of this name.
+    name: Option<PackageName>,
+    /// The packages of this user. Default: yours.
+    #[arg(long, value_name = "USER")]
+    user: Option<UserName>,
+    /// Only show what would be deleted.
+    #[arg(long)]
+    plan: bool,
 }
 
 #[derive(Debug, Args)]
@@ -119,6 +136,7 @@ pub(super) fn package(cell: Target<'_>, command: &Command) -> Done {
         Command::Show(args) => show(cell, args),
         Command::Share(args) => share(cell, args),
         Command::Rm { packages } => rm(cell, packages),
+        Command::Gc(args) => gc(cell, args),
         Command::Verify { package } => check::verify(cell, package),
     }
 }
@@ -130,6 +148,7 @@ fn list(cell: Target<'_>, args: &ListArgs) -> Done {
             user: text(args.user.as_ref().map(ToString::to_string)),
             name: text(args.name.as_ref().map(ToString::to_string)),
             at: args.at.map(Moment::message),
+            unused: args.unused,
         };
         let answer = connection
             .ask(request, async |mut client, request| client.packages.list(request).await)
@@ -184,6 +203,7 @@ fn show(cell: Target<'_>, args: &ShowArgs) -> Done {
             ),
             name: args.package.name.to_string(),
             at: args.at.map(Moment::message),
+            unused: false,
         };
         let wanted = format!("{}/{}@{}", request.user, request.name, args.package.version);
         let answer = connection
@@ -239,13 +259,42 @@ fn share(cell: Target<'_>, args: &ShareArgs) -> Done {
 fn rm(cell: Target<'_>, packages: &[PackageReference]) -> Done {
     with_cell(cell, async |mut connection| {
         for package in packages {
-            let id = Some(connection.request_id().await?);
-            let request = v1::DeletePackageRequest { id, package: package.to_string() };
-            let answer = connection
-                .ask(request, async |mut client, request| client.packages.delete(request).await)
-                .await?;
-            output::print(&format!("package {} deleted\n", answer.id))?;
+            delete(&mut connection, package.to_string()).await?;
         }
         Ok(())
+    })
+}
+
+async fn delete(connection: &mut Connection, package: String) -> Done {
+    let request = v1::DeletePackageRequest { id: Some(connection.request_id().await?), package };
+    let answer = connection
+        .ask(request, async |mut client, request| client.packages.delete(request).await)
+        .await?;
+    output::print(&format!("package {} deleted\n", answer.id))
+}
+
+fn gc(cell: Target<'_>, args: &GcArgs) -> Done {
+    with_cell(cell, async |mut connection| {
+        let me = connection.user().unwrap_or_default().to_owned();
+        let user = args.user.as_ref().map_or(me, ToString::to_string);
+        let name = args.name.as_ref().map(ToString::to_string).unwrap_or_default();
+        let request = v1::PackagesRequest { user, name, unused: true, at: None };
+        let answer = connection
+            .ask(request, async |mut client, request| client.packages.list(request).await)
+            .await?;
+        let bytes = |package: &v1::Package| u64::try_from(package.stored_bytes).unwrap_or_default();
+        let all = Bytes(answer.packages.iter().map(bytes).fold(0, u64::saturating_add));
+        if answer.packages.is_empty() {
+            return output::print("no package is unused\n");
+        }
+        for package in &answer.packages {
+            match args.plan {
+                true => output::print(&format!("- {}  {}\n", package.id, Bytes(bytes(package))))?,
+                // One that a job uses by now is rejected, and stays.
+                false => delete(&mut connection, package.id.clone()).await?,
+            }
+        }
+        let what = if args.plan { "would be deleted" } else { "deleted" };
+        output::print(&format!("{what}: {}, {all} together\n", answer.packages.len()))
     })
 }

@@ -1,11 +1,14 @@
 //! Images: imported as other programs make them, and the root of tasks.
 
 use std::fs::{Permissions, create_dir_all, set_permissions, write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use crate::cell::Cell;
+use crate::eventually::until;
+use crate::tools::needs;
 
 /// Runs a program of another project in the directory of a cell.
 fn run(cell: &Cell, line: &str) {
@@ -18,6 +21,8 @@ fn run(cell: &Cell, line: &str) {
 
 /// Makes an OCI layout `box` with one image `box:1`: BusyBox, a user `app`, and what the image says of its start.
 fn busybox(cell: &Cell) {
+    needs("umoci", "umoci");
+    needs("/bin/busybox", "busybox-static");
     let root = cell.path("files");
     for directory in ["bin", "etc", "srv", "data", "tmp"] {
         create_dir_all(root.join(directory)).expect("it is made");
@@ -99,6 +104,7 @@ fn a_task_runs_in_the_root_of_its_image() {
 fn images_come_from_archives_of_other_programs() {
     let cell = Cell::start();
     busybox(&cell);
+    needs("skopeo", "skopeo");
     run(&cell, "skopeo copy oci:box:1 docker-archive:docker.tar:example/box:1");
     run(&cell, "skopeo copy oci:box:1 oci-archive:oci.tar");
     let digest = |source: &str, version: &str| {
@@ -151,4 +157,65 @@ fn a_service_runs_from_an_image_as_a_user_of_it() {
     cell.is_healthy("web");
     assert_eq!(cell.ok("bourg exec web/0 -- cat /srv/index.html").trim(), "served again");
     assert!(Path::new("/srv").metadata().is_ok(), "the machine's own is untouched");
+}
+
+/// A registry on this machine, which ends with its test.
+struct Registry(Child);
+
+impl Registry {
+    fn start(cell: &Cell, port: u16) -> Self {
+        needs("docker-registry", "docker-registry");
+        let config = format!(
+            "version: 0.1\nlog: {{ level: error }}\nstorage: {{ filesystem: {{ rootdirectory: {} }} }}\n\
+             http: {{ addr: '127.0.0.1:{port}' }}\n",
+            cell.path("registry").display()
+        );
+        cell.write("registry.yml", config);
+        let started = Command::new("docker-registry")
+            .args(["serve", "registry.yml"])
+            .current_dir(cell.path("."))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let registry = Self(started.expect("docker-registry starts"));
+        until("the registry listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        registry
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _gone = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
+#[test]
+fn an_image_comes_from_a_registry() {
+    let cell = Cell::start();
+    busybox(&cell);
+    needs("skopeo", "skopeo");
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = free.local_addr().expect("it is bound").port();
+    drop(free);
+    let registry = Registry::start(&cell, port);
+    let image = format!("127.0.0.1:{port}/team/box:1.27");
+    run(&cell, &format!("skopeo copy --dest-tls-verify=false oci:box:1 docker://{image}"));
+    let import = format!("bourg package import {image} --insecure-registry");
+    let said = cell.ok(&import);
+    assert!(said.contains("/box@1.27: "), "named by the repository and the tag: {said}");
+    assert!(cell.ok(&import).contains("is unchanged"));
+    cell.write(
+        "job.bcl",
+        "{ name: 'plain', cpu: 0.1, ram: '32 MiB', priority: 'free', image: 'box@1.27' }",
+    );
+    cell.ok("bourg run job.bcl --wait");
+    assert!(cell.ok("bourg logs plain/0").contains("from the image"));
+
+    let unsafe_one = cell.fails(1, &format!("bourg package import {image}"));
+    assert!(unsafe_one.contains("TLS"), "{unsafe_one}");
+    let none = format!("bourg package import 127.0.0.1:{port}/team/box:1.28 --insecure-registry");
+    assert!(cell.fails(1, &none).contains("1.28"));
+    drop(registry);
+    cell.fails(1, &import);
 }

@@ -129,6 +129,15 @@ fn a_directory_becomes_a_package_with_the_job() {
     cell.ok("bourg update say.bcl");
     until("it says what is in the package", || cell.ok("bourg logs say/0").contains("second"));
 
+    // What no job uses any more is collected.
+    cell.ok("bourg kill say");
+    cell.job("say", "killed", |job| job["state"] == "DEAD");
+    let plan = cell.ok("bourg package gc --plan");
+    assert_eq!(plan.lines().count(), 3, "{plan}");
+    assert!(cell.ok("bourg package gc").contains("deleted: 2, "));
+    assert_eq!(cell.ok("bourg package list -o name").trim(), "");
+    assert_eq!(cell.ok("bourg package gc").trim(), "no package is unused");
+
     // A file takes nothing from outside of its folder.
     create_dir_all(cell.path("jobs")).expect("it is made");
     cell.write("jobs/out.bcl", job.replace("./app", "../app"));

@@ -1,6 +1,7 @@
 //! Packages: see [`model::Package`]. Whether a store has the content is not checked here: the master does, before
 //! it proposes the operation.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use event::{EventKind, Subject};
@@ -108,12 +109,23 @@ impl Job {
     /// Whether a description that it has or may go back to uses a version of a package.
     #[must_use]
     pub fn uses(&self, id: &PackageId) -> bool {
+        self.packages().any(|used| used == *id)
+    }
+
+    /// The versions of packages that its descriptions use: the one that it has, and those that it may go back to.
+    fn packages(&self) -> impl Iterator<Item = PackageId> + '_ {
         let others = self.others.iter().map(|(_, spec)| spec);
-        others.chain([&self.spec]).any(|spec| spec.packages(&self.owner).any(|used| used == *id))
+        others.chain([&self.spec]).flat_map(|spec| spec.packages(&self.owner))
     }
 }
 
 impl Cell {
+    /// The versions of packages that live jobs use or may go back to; the others can be deleted.
+    #[must_use]
+    pub fn used_packages(&self) -> BTreeSet<PackageId> {
+        self.jobs().filter(|job| job.is_alive()).flat_map(|job| job.packages()).collect()
+    }
+
     /// Rejects a description of a user's job that uses packages that do not exist, that the user may not use, or that
     /// are not of the kind that it needs.
     /// Those that the job has already are not checked again: what was admitted goes on.

@@ -2,7 +2,7 @@
 //!
 //! The master never has the bytes. It signs rights, which stores check, and checks receipts, which stores sign.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -390,8 +390,10 @@ fn found(
     let name = (!asked.name.is_empty()).then(|| model::PackageName::new(&asked.name));
     let name = name.transpose().map_err(invalid)?;
     let all = cell.is_administrator(me);
+    let used = if asked.unused { cell.used_packages() } else { BTreeSet::new() };
     let wanted = |package: &&Arc<Package>| {
         (all || package.admits(me))
+            && !used.contains(&package.id)
             && owner.as_ref().is_none_or(|owner| package.id.owner == *owner)
             && name.as_ref().is_none_or(|name| package.id.name == *name)
     };
