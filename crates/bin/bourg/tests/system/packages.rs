@@ -131,7 +131,7 @@ fn a_directory_becomes_a_package_with_the_job() {
 
     // What no job uses any more is collected.
     cell.ok("bourg kill say");
-    cell.job("say", "killed", |job| job["state"] == "DEAD");
+    cell.job("say", "is killed", |job| job["state"] == "killed");
     let plan = cell.ok("bourg package gc --plan");
     assert_eq!(plan.lines().count(), 3, "{plan}");
     assert!(cell.ok("bourg package gc").contains("deleted: 2, "));

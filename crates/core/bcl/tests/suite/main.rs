@@ -2,6 +2,7 @@
 
 mod bounds;
 mod canonical;
+mod directories;
 mod examples;
 mod good;
 mod places;
@@ -13,6 +14,7 @@ mod wrong_wishes;
 use std::collections::BTreeMap;
 
 use bcl::{Loaded, Loader, NotLoaded, Settings};
+use model::PackageReference;
 use spec::JobSpec;
 
 /// Files by name, all in one folder, and their trace output.
@@ -28,6 +30,13 @@ impl Loader for Files {
         match self.files.get(path) {
             Some(content) => Ok(Loaded { name, content: content.clone() }),
             None => Err(NotLoaded { tried: vec![(name, "no such file".to_owned())] }),
+        }
+    }
+
+    fn directory(&mut self, path: &str, name: &str) -> Result<PackageReference, String> {
+        match path.starts_with("./") {
+            true => format!("{name}@1").parse().map_err(|error| format!("{error}")),
+            false => Err("it is outside".to_owned()),
         }
     }
 

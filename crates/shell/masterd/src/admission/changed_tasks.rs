@@ -104,6 +104,12 @@ impl ChangedTasks {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use cell::{DeletePackage, Op, RequestId};
+    use model::{Band, SessionId};
+    use spec::{JobSpec, TaskSpec};
+
     use super::*;
 
     #[test]
@@ -132,6 +138,26 @@ mod tests {
         // What is worked off is forgotten.
         changed.work_off(second(3_600));
         assert_eq!(changed.of_users.len(), 0);
+    }
+
+    #[test]
+    fn a_check_of_all_jobs_counts_as_their_part_of_tasks() {
+        let (mut cell, ana) = (Cell::empty(), "ana".parse::<UserName>().expect("a name"));
+        let name = "lab".parse().expect("a name");
+        cell.apply(Time(1), &Op::Bootstrap { name, administrator: ana.clone() });
+        cell.apply(Time(2), &Op::OpenSession { user: ana.clone() });
+        let delete = DeletePackage("ana/app@1".parse().expect("a version")).into();
+        assert_eq!(changed_by(&delete, &ana, &cell), 0);
+        for sequence in 1..=40 {
+            let name = format!("job-{sequence}").parse().expect("a name");
+            let task = TaskSpec::of(vec!["x".to_owned()]);
+            let spec = JobSpec::of(name, Band::Free.usual(), 1, task);
+            let id = RequestId { session: SessionId(1), sequence };
+            let mutation = Mutation::Submit(Arc::new(spec));
+            cell.apply(Time(3), &Op::Request { id, by: ana.clone(), mutation });
+        }
+        assert_eq!(cell.job_count(), 40);
+        assert_eq!(changed_by(&delete, &ana, &cell), 2);
     }
 
     #[test]
