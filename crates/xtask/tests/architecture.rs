@@ -83,6 +83,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "link",
             "dns",
             "rpc",
+            "package",
         ],
     ),
     // The shell.
