@@ -79,6 +79,8 @@ const TOOLS: &[Tool] = &[
         package: "bind9-dnsutils",
         needed_by: "shell/nameserver/tests/server/dig.rs",
     },
+    Tool { program: "umoci", package: "umoci", needed_by: "boundary/package/tests/oracles.rs" },
+    Tool { program: "skopeo", package: "skopeo", needed_by: "boundary/package/tests/oracles.rs" },
     Tool { program: "curl", package: "curl", needed_by: "bin/bourg/tests/system/pages.rs" },
     Tool {
         program: "chromium",

@@ -84,6 +84,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "link",
             "dns",
             "rpc",
+            "package",
         ],
     ),
     // The shell.

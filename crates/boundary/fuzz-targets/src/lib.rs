@@ -14,11 +14,14 @@ mod dns;
 mod event_record;
 mod event_segments;
 mod faults;
+mod image_layer;
 mod join_token;
 mod link;
 mod log_record;
 mod log_segments;
 mod ops;
+mod package_manifest;
+mod package_tree;
 mod saved_cell;
 mod scratch;
 mod segment;
@@ -49,11 +52,14 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("dns", dns::run),
     ("event_record", event_record::run),
     ("event_segments", event_segments::run),
+    ("image_layer", image_layer::run),
     ("join_token", join_token::run),
     ("link", link::run),
     ("log_record", log_record::run),
     ("log_segments", log_segments::run),
     ("ops", ops::run),
+    ("package_manifest", package_manifest::run),
+    ("package_tree", package_tree::run),
     ("saved_cell", saved_cell::run),
     ("task_records", task_records::run),
     ("texts", texts::run),

@@ -39,7 +39,8 @@ macro_rules! replay {
 
 replay! {
     bcl canonical_json cell_image cell_image_json checkpoint dns event_record event_segments
-    join_token link log_record log_segments ops saved_cell task_records texts trace_tables wire
+    image_layer join_token link log_record log_segments ops package_manifest package_tree
+    saved_cell task_records texts trace_tables wire
 }
 
 #[test]

@@ -122,6 +122,10 @@ fn bytes_that_no_writer_writes_are_rejected() {
     assert!(Manifest::decode(&layer(32)).is_ok());
     let malformed = Manifest::decode(&layer(31));
     assert!(matches!(malformed, Err(ManifestError::Layer { fault: LayerFault::Digest, .. })));
+    // The name of the architecture is not checked yet, and shown.
+    let named = [&[0x0a, 4 + 35, 0x0a, 2, b'a', 1], &layer(31)[2..]].concat();
+    let refused = Manifest::decode(&named).unwrap_err();
+    assert!(refused.to_string().contains("variant 'a\\u{1}'"), "{refused}");
     // An unknown field, an explicit default, and no message.
     assert_eq!(Manifest::decode(&[0x0a, 2, 0x50, 1]), Err(ManifestError::NotCanonical));
     assert_eq!(Manifest::decode(&[0x0a, 2, 0x0a, 0]), Err(ManifestError::NotCanonical));

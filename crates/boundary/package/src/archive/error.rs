@@ -41,13 +41,13 @@ pub enum ImportError {
         source: ArchiveError,
     },
     /// A file of the image is missing.
-    #[error("the image is incomplete: it has no '{name}'; save or copy it again")]
+    #[error("the image is incomplete: it has no '{}'; save or copy it again", .name.escape_debug())]
     Missing {
         /// The path in the archive or layout.
         name: String,
     },
     /// A file is too long for its purpose.
-    #[error("'{name}' of the image has {bytes} bytes, of at most {max}")]
+    #[error("'{}' of the image has {bytes} bytes, of at most {max}", .name.escape_debug())]
     TooLong {
         /// The path in the archive or layout.
         name: String,
@@ -57,7 +57,10 @@ pub enum ImportError {
         max: u64,
     },
     /// A file is no JSON of the expected form.
-    #[error("'{name}' of the image is not what the image specification says: {source}")]
+    #[error(
+        "'{}' of the image is not what the image specification says: {source}",
+        .name.escape_debug()
+    )]
     Json {
         /// The path in the archive or layout.
         name: String,
@@ -65,7 +68,7 @@ pub enum ImportError {
         source: serde_json::Error,
     },
     /// A value in a file is not supported or out of bounds.
-    #[error("'{name}' of the image is not supported: {why}")]
+    #[error("'{}' of the image is not supported: {why}", .name.escape_debug())]
     Unsupported {
         /// The path in the archive or layout.
         name: String,
@@ -73,13 +76,16 @@ pub enum ImportError {
         why: String,
     },
     /// The archive has several images, and none was named.
-    #[error("there are {} images: name one of them: {}", names.len(), names.join(", "))]
+    #[error("there are {} images: name one of them: {}", names.len(), listed(names, ", "))]
     Several {
         /// Their names.
         names: Vec<String>,
     },
     /// The named image is not there.
-    #[error("there is no image '{name}': there {} {}", are(names), names.join(", "))]
+    #[error(
+        "there is no image '{}': there {} {}",
+        .name.escape_debug(), are(names), listed(names, ", ")
+    )]
     NoSuchImage {
         /// The name that was given.
         name: String,
@@ -87,7 +93,7 @@ pub enum ImportError {
         names: Vec<String>,
     },
     /// The image is not for the wanted architectures.
-    #[error("the image is not for {}: it is for {}", wanted.join(" or "), found.join(", "))]
+    #[error("the image is not for {}: it is for {}", listed(wanted, " or "), listed(found, ", "))]
     Architecture {
         /// What was wanted; empty for Linux of any architecture.
         wanted: Vec<String>,
@@ -96,8 +102,9 @@ pub enum ImportError {
     },
     /// The bytes of a file do not have its digest or length.
     #[error(
-        "'{name}' of the image is damaged: expected {expected}, found {found}; save or copy \
-             the image again"
+        "'{}' of the image is damaged: expected {expected}, found {found}; save or copy the image \
+         again",
+        .name.escape_debug()
     )]
     Damaged {
         /// The path in the archive or layout.
@@ -108,7 +115,7 @@ pub enum ImportError {
         found: String,
     },
     /// A layer is not valid.
-    #[error("'{name}' of the image: {source}")]
+    #[error("'{}' of the image: {source}", .name.escape_debug())]
     Layer {
         /// The path in the archive or layout.
         name: String,
@@ -183,10 +190,42 @@ impl ArchiveError {
     }
 }
 
+/// The first names, escaped: an image may have any.
+fn listed(names: &[String], between: &str) -> String {
+    const SHOWN: usize = 20;
+    let shown = |name: &String| name.chars().take(100).flat_map(char::escape_debug).collect();
+    let mut texts: Vec<String> = names.iter().take(SHOWN).map(shown).collect();
+    if names.len() > SHOWN {
+        texts.push("…".to_owned());
+    }
+    texts.join(between)
+}
+
 fn are(names: &[String]) -> &'static str {
     match names {
         [] => "are no names",
         [_] => "is",
         _ => "are",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_others_are_shown_without_control_characters() {
+        let names = vec!["a\u{1b}[2J".repeat(1000); 1000];
+        let name = "\u{1b}\n".to_owned();
+        let errors = [
+            ImportError::Several { names: names.clone() },
+            ImportError::NoSuchImage { name: name.clone(), names: names.clone() },
+            ImportError::Architecture { wanted: vec![name.clone()], found: names },
+            ImportError::Missing { name },
+        ];
+        for error in errors {
+            let shown = error.to_string();
+            assert!(!shown.contains(char::is_control) && shown.len() < 20_000, "{shown}");
+        }
     }
 }

@@ -41,7 +41,7 @@ pub(super) struct LayerBlob {
     pub(super) diff_id: Option<Sha256>,
 }
 
-/// The chosen image of a files, for each wanted architecture, sorted by architecture.
+/// The chosen image, for each wanted architecture, sorted by architecture.
 pub(super) fn images(
     files: &ImageFiles,
     options: &ImportOptions,
@@ -159,7 +159,8 @@ fn of_manifest(
         return Err(unsupported(name, "it is neither an index nor the manifest of an image"));
     };
     if !CONFIG_TYPES.contains(&&config.media_type[..]) {
-        let why = format!("it is an artifact of type '{}' and not an image", config.media_type);
+        let kind = config.media_type.escape_debug();
+        let why = format!("it is an artifact of type '{kind}' and not an image");
         return Err(unsupported(name, &why));
     }
     let (config_name, _) = blob(config)?;

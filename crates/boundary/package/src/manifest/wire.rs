@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use model::Digest;
 
 use super::{
-    ImageConfig, Layer, LayerFault, MAX_LAYERS, MAX_TEXTS, MAX_VARIANTS, Manifest, ManifestError,
-    Variant,
+    ImageConfig, Layer, LayerFault, MAX_ARCHITECTURE_BYTES, MAX_LAYERS, MAX_TEXTS, MAX_VARIANTS,
+    Manifest, ManifestError, Variant,
 };
 use crate::chunk::ChunkRef;
 use crate::fields::MessageFields;
@@ -169,7 +169,7 @@ fn decode_variant(wire: WireVariant) -> Result<Variant, ManifestError> {
     let mut layers = Vec::with_capacity(wire.layers.len());
     for (number, layer) in wire.layers.iter().enumerate() {
         layers.push(decode_layer(layer).ok_or_else(|| ManifestError::Layer {
-            architecture: wire.architecture.chars().take(super::MAX_ARCHITECTURE_BYTES).collect(),
+            architecture: shown(&wire.architecture),
             layer: number,
             fault: LayerFault::Digest,
         })?);
@@ -198,4 +198,9 @@ fn decode_layer(wire: &WireLayer) -> Option<Layer> {
         unpacked: wire.unpacked,
         entries: wire.entries,
     })
+}
+
+/// An architecture that was not checked yet, for an error: escaped, and not longer than one.
+fn shown(architecture: &str) -> String {
+    architecture.chars().take(MAX_ARCHITECTURE_BYTES).flat_map(char::escape_debug).collect()
 }

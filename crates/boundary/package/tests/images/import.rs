@@ -217,6 +217,7 @@ fn what_is_wrong_with_an_image_is_named() {
     let bz = |_: &[u8]| b"BZh91AY".to_vec();
     let cut = |bytes: &[u8]| gzip(bytes)[..200].to_vec();
     let bomb = |_: &[u8]| gzip(&vec![0; 2 << 20]);
+    let other_bomb = |_: &[u8]| zstd(&vec![0; 2 << 20]);
     let table: Vec<(Files, &str)> = vec![
         (Files::default(), "it has neither index.json nor manifest.json; give an OCI layout"),
         (linked, "it has neither index.json nor manifest.json"),
@@ -243,6 +244,7 @@ fn what_is_wrong_with_an_image_is_named() {
         (layout(bz), "it is compressed with bzip2: use gzip, zstd or no compression"),
         (layout(cut), "the archive cannot be read at byte"),
         (layout(bomb), "more than 1048576 bytes come out of the decompression"),
+        (layout(other_bomb), "more than 1048576 bytes come out of the decompression"),
     ];
     let limits = ImportLimits { decompressed: 1 << 20, ..ImportLimits::default() };
     for (files, why) in table {
@@ -281,5 +283,27 @@ fn what_is_no_image_is_rejected() {
     ] {
         let error = imported(path, &ImportOptions::default()).unwrap_err();
         assert!(error.contains(why), "{error:?} instead of {why:?}");
+    }
+}
+
+#[test]
+fn the_variant_of_an_architecture_is_in_its_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut files = Files::default();
+    let archives = [crate::layer::archive("f a x")];
+    let config = with(crate::image::configuration("arm", &archives), "variant", json!("v7"));
+    let config = files.blob("config.v1+json", config.to_string().as_bytes());
+    let layer = files.blob("layer.v1.tar", &archives[0]);
+    let manifest = json!({"config": config, "layers": [layer]}).to_string();
+    let manifest = files.blob("manifest.v1+json", manifest.as_bytes());
+    files.layout(&[manifest]).write(directory.path());
+    for wanted in ["arm/v7", "arm-v7"] {
+        let architectures = vec![wanted.to_owned()];
+        let options = ImportOptions { architectures, ..ImportOptions::default() };
+        let (packed, _) = imported(directory.path(), &options).unwrap();
+        assert_eq!(packed.manifest.variants[0].architecture, "arm-v7");
+        // As often as it is imported.
+        let (again, _) = imported(directory.path(), &options).unwrap();
+        assert_eq!(again.digest, packed.digest);
     }
 }

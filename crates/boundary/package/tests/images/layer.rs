@@ -164,7 +164,10 @@ fn members_become_entries() {
         (&["d700 a", "f a/.wh..wh..opq"], &["o700 a"]),
         (&["d a\nl a/l /", "f a/.wh..wh..opq\nf a/l/b x"], &["o a", "d a/l", "f a/l/b x"]),
         (&["d a\nf b x", "f .wh..wh..opq\nf a/c x"], &["o a", "f a/c x", "w b"]),
-        (&["f .wh..wh.plnk x\nd .wh..wh.aufs"], &[]),
+        // What a directory of the layer hides comes not back through a link below it.
+        (&["d a\nl a/l /b\nd b", "f .wh.a\nf a/l/x y"], &["o a", "d a/l", "f a/l/x y"]),
+        (&["d a\nd a/b\nl a/b/l ../c\nd a/c", "f a/b/l/x y"], &["d a", "d a/c", "f a/c/x y"]),
+        (&["f .wh..wh.plnk x\nd .wh..wh.aufs\nf .wh..wh.orph/a x"], &[]),
         (&["c .wh.a 3\nc b 3"], &["w a", "c b"]),
     ];
     for (archives, expected) in table {

@@ -277,10 +277,8 @@ impl Applied<'_> {
             let length = real.len();
             real.extend_from_slice(if length == 0 { b"" } else { b"/" });
             real.extend_from_slice(&name);
-            let target = match self.visible(&EntryPath::new(&real)?, &mut hidden) {
-                Some(EntryKind::Symlink { target }) => target,
-                _ => continue,
-            };
+            let found = self.visible(&EntryPath::new(&real)?, &mut hidden);
+            let Some(EntryKind::Symlink { target }) = found else { continue };
             links += 1;
             if links > MAX_LINKS {
                 return Err(fault(path, "more than 40 symbolic links are above it, or a loop"));
