@@ -144,16 +144,6 @@ const TOOLS: &[Tool] = &[
         needed_by: "boundary/registry/tests/images/registries.rs",
     },
     Tool {
-        program: "skopeo",
-        package: "skopeo",
-        needed_by: "boundary/registry/tests/images/registries.rs",
-    },
-    Tool {
-        program: "umoci",
-        package: "umoci",
-        needed_by: "boundary/registry/tests/images/registries.rs",
-    },
-    Tool {
         program: "htpasswd",
         package: "apache2-utils",
         needed_by: "boundary/registry/tests/images/registries.rs",
