@@ -20,7 +20,8 @@ use poll::{Desired, Order, TaskReport, TaskStatus};
 use spec::{HealthCheck, LogSettings, TaskSpec};
 
 use crate::{
-    Borglet, Effect, Input, Launch, Probe, Recovered, RecoveredStatus, SaverLaunch, Settings,
+    Borglet, Effect, ImageDefaults, Input, Launch, Probe, Recovered, RecoveredStatus, SaverLaunch,
+    Settings,
 };
 
 fn instance(index: u32) -> InstanceId {
