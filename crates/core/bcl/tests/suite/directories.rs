@@ -29,15 +29,24 @@ fn a_directory_is_the_package_that_the_loader_makes_of_it() {
 
 #[test]
 fn a_directory_that_is_no_package_is_an_error_at_its_place() {
-    let lists = [
-        "[borg.directory('../app')]",
-        "[borg.directory('./my app')]",
-        "[{ directory: './app' }]",
-        "[borg.directory('./app'), borg.directory('./other/app')]",
-    ];
+    let lists =
+        ["[borg.directory('../app')]", "[borg.directory('./my app')]", "[{ directory: './app' }]"];
     let sources = lists.map(|list| {
         let job = format!("{{ name: 'a', cmd: ['x'], packages: {list} }}");
         (list, format!("local borg = import 'borg.libsonnet';\n{job}"))
     });
-    expect![[r""]].assert_eq(&table(sources, &[]));
+    expect![[r#"
+        [borg.directory('../app')]
+            packages[0]: '../app' cannot become a package: it is outside
+            at job.bcl:2:37 `borg.directory('../app')`
+
+        [borg.directory('./my app')]
+            packages[0]: './my app' cannot become a package: 'my app' is not a package name: use lower-case letters, digits and inner hyphens, for example 'my-app'
+            at job.bcl:2:37 `borg.directory('./my app')`
+
+        [{ directory: './app' }]
+            packages[0]: must be a package and its version, such as 'app@3' or 'ana/app@3', is an object
+            at job.bcl:2:37 `{ directory: './app' }`
+
+    "#]].assert_eq(&table(sources, &[]));
 }

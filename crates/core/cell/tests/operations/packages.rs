@@ -89,7 +89,7 @@ fn a_package_is_used_by_its_owner_and_its_readers() {
         > package ana/app@1 7 100 everyone
         SET_PACKAGE ana/app@1 100 MiB for everyone replaced
         existed
-        > submit eve/c 1 image=ana/app@1
+        > submit eve/c 1 packages=ana/app@1
         SUBMIT job 3 (new)
         SUBMIT 3-0-1 (new)
         job 3
@@ -188,9 +188,18 @@ fn users_share_the_bytes_of_packages() {
 fn an_image_is_the_root_of_tasks_and_a_package_of_files_is_not() {
     session(&expect![[r#"
         > image ana/web@1 7 100
+        SET_PACKAGE ana/web@1 100 MiB
+        new
         > package ana/app@1 8 100
+        SET_PACKAGE ana/app@1 100 MiB
+        new
         > submit ana/a 1 packages=web@1
+        refused: package ana/web@1 is an image: name it as the image of the tasks, not in packages
         > submit ana/b 1 image=app@1
+        refused: package ana/app@1 is not an image, and cannot be the root of a task: name it in packages, or import an image (bourg package import)
         > submit ana/c 1 image=web@1 packages=app@1
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
     "#]]);
 }
