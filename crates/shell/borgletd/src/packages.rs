@@ -15,7 +15,7 @@ mod image;
 mod layers;
 mod taken;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -45,6 +45,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// The delay before all masters are asked again.
 const PAUSE: Duration = Duration::from_millis(200);
+/// How many manifests are kept in memory, and how long each of them is at most, in bytes; longer ones are read at
+/// each start.
+const KEPT_MANIFESTS_MAX: usize = 256;
+const KEPT_MANIFEST_BYTES_MAX: usize = 64 << 10;
 /// How often unused layers are looked for.
 const LOOK: Duration = Duration::from_secs(60);
 
@@ -78,6 +82,8 @@ struct Inner {
     credentials: Rotating,
     masters: Masters,
     layers: Layers,
+    /// Manifests that were read lately: a start with all its layers here needs no store.
+    manifests: Mutex<VecDeque<(Digest, Arc<Manifest>)>>,
     /// The layers that instances use.
     used: Mutex<BTreeMap<InstanceId, BTreeSet<Digest>>>,
 }
@@ -89,7 +95,8 @@ impl Packages {
         masters: Masters,
     ) -> anyhow::Result<Self> {
         let layers = Layers::open(&files.directory.join("packages"))?;
-        Ok(Self(Arc::new(Inner { credentials, masters, layers, used: Mutex::default() })))
+        let (manifests, used) = (Mutex::default(), Mutex::default());
+        Ok(Self(Arc::new(Inner { credentials, masters, layers, manifests, used })))
     }
 
     /// Makes the packages of a task available, and its image.
@@ -180,7 +187,7 @@ impl Packages {
     }
 
     /// What a package consists of, and how its parts are read.
-    async fn find(&self, id: &PackageId) -> anyhow::Result<(Manifest, PackageReader)> {
+    async fn find(&self, id: &PackageId) -> anyhow::Result<(Arc<Manifest>, PackageReader)> {
         let v1::ReadPackageResponse { right, package, stores } = self.right(id).await?;
         let digest = package.unwrap_or_default().digest;
         let digest: Digest = digest.parse().context("the master's answer")?;
@@ -221,13 +228,31 @@ impl Packages {
         Ok(directories.into_values().collect())
     }
 
-    async fn manifest(&self, reader: PackageReader, digest: Digest) -> anyhow::Result<Manifest> {
+    async fn manifest(
+        &self,
+        reader: PackageReader,
+        digest: Digest,
+    ) -> anyhow::Result<Arc<Manifest>> {
+        let known = |(of, manifest): &(Digest, Arc<Manifest>)| {
+            (*of == digest).then(|| Arc::clone(manifest))
+        };
+        if let Some(known) = lock(&self.0.manifests).iter().find_map(known) {
+            return Ok(known);
+        }
         let bytes = reader.one(digest).await?;
         ensure!(
             package::chunk::digest_of(&bytes) == digest,
             "its manifest has another digest than {digest}"
         );
-        Ok(Manifest::decode(&bytes)?)
+        let manifest = Arc::new(Manifest::decode(&bytes)?);
+        if bytes.len() <= KEPT_MANIFEST_BYTES_MAX {
+            let mut kept = lock(&self.0.manifests);
+            if kept.len() >= KEPT_MANIFESTS_MAX {
+                kept.pop_front();
+            }
+            kept.push_back((digest, Arc::clone(&manifest)));
+        }
+        Ok(manifest)
     }
 
     /// Asks the masters for the right to read a package.
