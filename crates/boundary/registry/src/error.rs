@@ -88,7 +88,7 @@ pub enum RegistryError {
 
     /// A server could not prove who it is, or speaks no TLS.
     #[error(
-        "no trusted TLS connection to {url}: {why}; give the registry's authority with --ca-file, or --insecure if the \
+        "no trusted TLS connection to {url}: {why}; give the registry's authority with --registry-ca, or --insecure-registry if the \
          network between is trusted"
     )]
     Tls {

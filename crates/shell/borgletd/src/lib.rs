@@ -25,6 +25,7 @@ mod driver;
 mod effects;
 mod end_records;
 mod exec;
+mod found_packages;
 mod health_endpoints;
 mod log_settings;
 mod logs;

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use api::v1;
-use borglet::{Desired, ImageDefaults, PACKAGES_DIRECTORY};
+use borglet::{Desired, PACKAGES_DIRECTORY};
 use client::packages::{PackageReader, StoreError};
 use linux::record::{Bind, ImageRoot};
 use model::{Digest, InstanceId, PackageId};
@@ -37,6 +37,7 @@ use tonic::{Request, Status};
 use self::layers::{Layers, Unused};
 pub(crate) use self::taken::Taken;
 use super::clients::is_final;
+use super::found_packages::{FoundImage, FoundPackages};
 use super::tasks::Files;
 
 /// How long masters are asked for the right to read a package before a start is given up.
@@ -51,28 +52,6 @@ const KEPT_MANIFESTS_MAX: usize = 256;
 const KEPT_MANIFEST_BYTES_MAX: usize = 64 << 10;
 /// How often unused layers are looked for.
 const LOOK: Duration = Duration::from_secs(60);
-
-/// What a task finds of its packages.
-#[derive(Debug, Default)]
-pub(super) struct FoundPackages {
-    /// Its packages of files.
-    pub(super) binds: Vec<Bind>,
-    /// Its root, if that is an image.
-    pub(super) image: Option<FoundImage>,
-}
-
-/// An image on this machine.
-#[derive(Debug)]
-pub(super) struct FoundImage {
-    /// The directories of its layers, and for whom its files take the task.
-    pub(super) root: ImageRoot,
-    /// How a task is started if its job does not say it.
-    pub(super) defaults: ImageDefaults,
-    /// Where it is started.
-    pub(super) working_directory: PathBuf,
-    /// The number of the signal that asks it to stop; `None`: SIGTERM.
-    pub(super) stop_signal: Option<u8>,
-}
 
 /// The packages of a machine. Clones share their state.
 #[derive(Clone)]
@@ -170,6 +149,10 @@ impl Packages {
         })?;
         let config = variant.config.as_ref();
         let config = config.context("it is a package of files, and no image")?;
+        ensure!(
+            ![&desired.spec.cmd, &config.entrypoint, &config.cmd].iter().all(|it| it.is_empty()),
+            "it names no program to run: set cmd in the job"
+        );
         // The kernel merges no directory with itself. The higher of two equal layers undoes all that the lower did.
         let mut seen = BTreeSet::new();
         let higher = variant.layers.iter().rev().filter(|layer| seen.insert(layer.digest));

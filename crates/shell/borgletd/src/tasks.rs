@@ -29,10 +29,10 @@ use spec::{LogPolicy, LogSettings};
 use super::cpu_isolation::MachineIsolation;
 use super::deleted_logs::DeletedLogs;
 use super::end_records::{end, lost, usage};
+use super::found_packages::FoundPackages;
 use super::log_settings::KnownLogSettings;
 use super::names::TaskResolver;
 use super::owners::Owners;
-use super::packages::FoundPackages;
 use super::port_isolation::{PortIsolation, WantedPortIsolation};
 use super::{notice, oom, program};
 

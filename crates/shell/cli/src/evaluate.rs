@@ -68,7 +68,7 @@ impl Evaluated {
     pub fn into_jobs(mut self) -> Result<Vec<JobSpec>, Failure> {
         for directory in std::mem::take(&mut self.directories) {
             let content = Content::Directory(directory.path.clone());
-            self.replace(&directory, content.version()?)?;
+            self.replace(&directory, &content.version()?)?;
         }
         Ok(self.jobs)
     }
@@ -91,7 +91,7 @@ impl Evaluated {
                 output::say(&format!("package  {added}\n"));
             }
             let id: PackageId = added.id.parse().map_err(Failure::failed)?;
-            self.replace(&directory, id.version)?;
+            self.replace(&directory, &id.version)?;
         }
         Ok(self.jobs)
     }
@@ -100,7 +100,7 @@ impl Evaluated {
     fn replace(
         &mut self,
         directory: &PackageDirectory,
-        version: PackageVersion,
+        version: &PackageVersion,
     ) -> Result<(), Failure> {
         let placeholder: PackageReference =
             directory.placeholder.parse().map_err(Failure::failed)?;

@@ -23,8 +23,8 @@ pub(super) enum Command {
     Build(build::BuildArgs),
     /// Make a package of a container image, which can then be the root of tasks.
     ///
-    /// The source is an OCI layout, or an archive as docker save, podman save and skopeo write it; its layers may be
-    /// compressed with gzip or zstd. Every digest is checked.
+    /// The source is the name of an image in a registry, an OCI layout, or an archive as docker save, podman save and
+    /// skopeo write it; its layers may be compressed with gzip or zstd. Every digest is checked.
     Import(import::ImportArgs),
     /// List the packages that you may use.
     List(ListArgs),

@@ -17,6 +17,7 @@ pub(crate) enum Role {
     Master,
     Scheduler,
     Borglet,
+    Packages,
 }
 
 /// A cell that runs in the background; methods type commands into its terminal.

@@ -19,7 +19,7 @@ fn run(cell: &Cell, line: &str) {
     assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// Makes an OCI layout `box` with one image `box:1`: BusyBox, a user `app`, and what the image says of its start.
+/// Makes an OCI layout `box` with one image `box:1`: `busybox`, a user `app`, and what the image says of its start.
 fn busybox(cell: &Cell) {
     needs("umoci", "umoci");
     needs("/bin/busybox", "busybox-static");

@@ -1,9 +1,11 @@
 //! Packages: built once, kept in a store, and found by the tasks that use them.
 
-use std::fs::{Permissions, create_dir_all, set_permissions, write};
+use std::fs::{File, Permissions, create_dir_all, read_dir, set_permissions, write};
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
-use crate::cell::Cell;
+use crate::cell::{Cell, Role};
 use crate::eventually::until;
 
 /// Writes a directory with a program that says what is in its package.
@@ -145,4 +147,23 @@ fn a_directory_becomes_a_package_with_the_job() {
     assert!(refused.contains("'../app' cannot become a package"), "{refused}");
     cell.write("jobs/none.bcl", job.replace("./app", "./none"));
     cell.fails(2, "bourg run jobs/none.bcl");
+}
+
+#[test]
+fn an_upload_ends_with_its_store_and_goes_on_with_the_next() {
+    let cell = Cell::start();
+    create_dir_all(cell.path("big")).expect("it is made");
+    let mut random = vec![0; 96 << 20];
+    let urandom = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random));
+    urandom.expect("there is randomness");
+    write(cell.path("big/random"), random).expect("it is written");
+    let build = ["package", "build", "big", "--name", "big", "--version", "1"];
+    let upload = cell.start("bourg", &build);
+    let packs = cell.path("cell/packages/store/packs");
+    until("a pack is stored", || read_dir(&packs).is_ok_and(|mut packs| packs.next().is_some()));
+    cell.kill(Role::Packages);
+    // With an error, unless all of it was there already.
+    upload.ends_within(Duration::from_secs(60));
+    cell.ok(&format!("bourg {}", build.join(" ")));
+    assert!(cell.ok("bourg package verify big@1").contains("is complete"));
 }

@@ -26,13 +26,13 @@ pub(super) struct ImageUser {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AccountError {
     #[error(
-        "the image's user is `{}`, but its /etc/passwd has no such name: name another user, or give \
+        "the user of the image is `{}`, but its /etc/passwd has no such name: name another user, or give \
          a number",
         .user.escape_debug()
     )]
     UnknownUser { user: String },
     #[error(
-        "the image's user is `{}`, but its /etc/group has no such group: name another one, or give \
+        "the user of the image is `{}`, but its /etc/group has no such group: name another one, or give \
          a number",
         .user.escape_debug()
     )]
@@ -175,13 +175,16 @@ mod tests {
             assert_eq!(find(user).unwrap(), expected, "{user}");
         }
         let table = [
-            ("nobody", "the image's user is `nobody`, but its /etc/passwd has no such name"),
-            ("bad", "the image's user is `bad`, but its /etc/passwd has no such name"),
+            ("nobody", "the user of the image is `nobody`, but its /etc/passwd has no such name"),
+            ("bad", "the user of the image is `bad`, but its /etc/passwd has no such name"),
             (
                 "nginx:nobody",
-                "the image's user is `nginx:nobody`, but its /etc/group has no such group",
+                "the user of the image is `nginx:nobody`, but its /etc/group has no such group",
             ),
-            ("4294967295", "the image's user is `4294967295`, but its /etc/passwd has no such"),
+            (
+                "4294967295",
+                "the user of the image is `4294967295`, but its /etc/passwd has no such",
+            ),
         ];
         for (user, expected) in table {
             let said = find(user).unwrap_err().to_string();

@@ -55,14 +55,16 @@ impl ImageFiles {
         let at = |action| {
             move |source: io::Error| ImportError::Io { action, path: path.to_owned(), source }
         };
+        // Before it is opened: to open a pipe takes until somebody writes to it.
+        let seen = path.metadata().map_err(at("open"))?;
+        if !seen.is_dir() && !seen.is_file() {
+            let why = "it is neither a directory nor a file".to_owned();
+            return Err(ImportError::NotAnImage { path: path.to_owned(), why });
+        }
         let file = File::open(path).map_err(at("open"))?;
         let seen = file.metadata().map_err(at("inspect"))?;
         if seen.is_dir() {
             return Ok(Self { path: path.to_owned(), files: FilesForm::Directory(file.into()) });
-        }
-        if !seen.is_file() {
-            let why = "it is neither a directory nor a file".to_owned();
-            return Err(ImportError::NotAnImage { path: path.to_owned(), why });
         }
         let mut index = FileIndex::new();
         let buffered = BufReader::with_capacity(BUFFER_BYTES, &file);

@@ -8,17 +8,21 @@ use nix::libc;
 use nix::sys::signal::Signal;
 use package::manifest::ImageConfig;
 
+/// Where programs of an image are looked for that does not say it, as in other container runtimes.
+const PATH: (&str, &str) = ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+
 /// How a task is started if its job does not say it.
 pub(super) fn defaults(config: &ImageConfig) -> ImageDefaults {
     let variable = |text: &String| {
         let (name, value) = text.split_once('=')?;
         Some((name.to_owned(), value.to_owned()))
     };
-    ImageDefaults {
-        entrypoint: config.entrypoint.clone(),
-        cmd: config.cmd.clone(),
-        env: config.env.iter().filter_map(variable).collect(),
+    let (path, usual) = PATH;
+    let mut env: Vec<(String, String)> = config.env.iter().filter_map(variable).collect();
+    if !env.iter().any(|(name, _)| name == path) {
+        env.push((path.to_owned(), usual.to_owned()));
     }
+    ImageDefaults { entrypoint: config.entrypoint.clone(), cmd: config.cmd.clone(), env }
 }
 
 /// The working directory: an absolute path without `.` and `..`.
@@ -54,12 +58,12 @@ pub(super) fn stop_signal(config: &ImageConfig) -> anyhow::Result<Option<u8>> {
     } else {
         format!("SIG{name}").parse::<Signal>().ok().map(|signal| signal as i32)
     };
-    let number = number.filter(|number| (1..=libc::SIGRTMAX()).contains(number));
-    let number = number.and_then(|number| u8::try_from(number).ok());
-    let number =
-        number.filter(|number| *number != libc::SIGSTOP as u8 && *number != libc::SIGKILL as u8);
+    let is_handled = |number: &i32| {
+        (1..=libc::SIGRTMAX()).contains(number) && ![libc::SIGKILL, libc::SIGSTOP].contains(number)
+    };
+    let number = number.filter(is_handled).and_then(|number| u8::try_from(number).ok());
     let number = number.with_context(|| {
-        format!("its stop signal '{}' is none that a task can handle", text.escape_debug())
+        format!("its stop signal `{}` is none that a task can handle", text.escape_debug())
     });
     number.map(Some)
 }

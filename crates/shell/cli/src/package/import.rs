@@ -156,7 +156,10 @@ pub(super) fn import(cell: Target<'_>, args: &ImportArgs) -> Done {
                     ))
                     .next("set TMPDIR to a directory with room")
                 })?;
-                download(args, &image, directory.path()).await?;
+                download(args, &image, directory.path()).await.map_err(|failure| {
+                    let hint = format!("{} is no file or directory here", args.source);
+                    failure.next(format!("{hint}; if it should be one, check the path"))
+                })?;
                 let content = args.content(directory.path().to_owned());
                 upload::add(&mut connection, &new, &content).await?
             }

@@ -58,12 +58,12 @@ pub(crate) struct NewVersion {
 pub(crate) struct Added {
     /// The version, with its owner.
     pub(crate) id: String,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: UploadOutcome,
 }
 
 /// Whether there was anything to do.
 #[derive(Clone, Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum UploadOutcome {
     /// The version was there, with this content.
     Unchanged,
     /// The version was there, and has other readers now.
@@ -81,7 +81,7 @@ pub(crate) enum Outcome {
 impl Added {
     /// Whether anything was added.
     pub(crate) fn is_new(&self) -> bool {
-        matches!(self.outcome, Outcome::New { .. })
+        matches!(self.outcome, UploadOutcome::New { .. })
     }
 }
 
@@ -89,9 +89,9 @@ impl fmt::Display for Added {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let id = &self.id;
         match &self.outcome {
-            Outcome::Unchanged => write!(f, "{id} is unchanged"),
-            Outcome::Shared => write!(f, "{id} is unchanged, and its readers are set"),
-            Outcome::New { stored, sent, digest } => {
+            UploadOutcome::Unchanged => write!(f, "{id} is unchanged"),
+            UploadOutcome::Shared => write!(f, "{id} is unchanged, and its readers are set"),
+            UploadOutcome::New { stored, sent, digest } => {
                 write!(f, "{id}: {stored}, {sent} sent, digest {digest}")
             }
         }
@@ -187,16 +187,16 @@ pub(crate) async fn add(
             .next("give the new content another version (--version)"));
         }
         if !new.readers.is_given() {
-            return Ok(Added { id, outcome: Outcome::Unchanged });
+            return Ok(Added { id, outcome: UploadOutcome::Unchanged });
         }
         set(connection, &new.readers, reference, None).await?;
-        return Ok(Added { id, outcome: Outcome::Shared });
+        return Ok(Added { id, outcome: UploadOutcome::Shared });
     }
     let digests: Vec<Digest> = digests.into_iter().collect();
     let (receipt, sent) = upload(connection, content, allowed, &packed, &digests).await?;
     let package = set(connection, &new.readers, reference, Some(receipt)).await?;
     let stored = Bytes(u64::try_from(package.stored_bytes).unwrap_or_default());
-    Ok(Added { id, outcome: Outcome::New { stored, sent, digest: package.digest } })
+    Ok(Added { id, outcome: UploadOutcome::New { stored, sent, digest: package.digest } })
 }
 
 /// Asks for the right to upload a version. A store that has just started is not known at once.
@@ -241,11 +241,13 @@ async fn upload(
     let offered = sending.offer(digests).await.map_err(failed)?;
     let mut sent = 0;
     if !offered.is_empty() {
-        let (chunks, mut missing) = mpsc::channel(QUEUE);
+        let (chunks, missing) = mpsc::channel(QUEUE);
         // The sink ends with it: then no chunk is missing any more.
         let packing =
             async { content.read(Missing { offered, chunks }).await.map(|(again, _)| again) };
         let transfer = async {
+            // It ends with the transfer, so that nobody waits for a place in it when the store is gone.
+            let mut missing = missing;
             while let Some(chunk) = missing.recv().await {
                 sent += chunk.len() as u64;
                 sending.chunk(chunk).await?;

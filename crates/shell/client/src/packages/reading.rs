@@ -63,7 +63,10 @@ impl PackageReader {
     /// # Errors
     /// When the store does not send it.
     pub async fn one(&self, digest: Digest) -> Result<Vec<u8>, StoreError> {
-        let read = self.read([digest]).next().await?;
+        let mut reading = self.read([digest]);
+        let read = reading.next().await?;
+        // To the end of the answer: a server closes connections on which many answers are broken off.
+        reading.next().await?;
         read.ok_or_else(|| self.store.wrong("nothing"))
     }
 }

@@ -1,0 +1,28 @@
+//! What a task finds of its packages and its image, once they are on this machine.
+
+use std::path::PathBuf;
+
+use borglet::ImageDefaults;
+use linux::record::{Bind, ImageRoot};
+
+/// What a task finds of its packages.
+#[derive(Debug, Default)]
+pub(super) struct FoundPackages {
+    /// Its packages of files.
+    pub(super) binds: Vec<Bind>,
+    /// Its root, if that is an image.
+    pub(super) image: Option<FoundImage>,
+}
+
+/// An image on this machine.
+#[derive(Debug)]
+pub(super) struct FoundImage {
+    /// The directories of its layers, and for whom its files take the task.
+    pub(super) root: ImageRoot,
+    /// How a task is started if its job does not say it.
+    pub(super) defaults: ImageDefaults,
+    /// Where it is started.
+    pub(super) working_directory: PathBuf,
+    /// The number of the signal that asks it to stop; `None`: SIGTERM.
+    pub(super) stop_signal: Option<u8>,
+}
