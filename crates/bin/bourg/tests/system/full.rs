@@ -132,7 +132,7 @@ fn a_borglet_started_on_a_full_disk_of_small_blocks_works() {
     let (image, at) = (terminal.path("image"), terminal.path("disk"));
     let volume = Volume::with_files(image, at, 232 + program_mib(), Some(6_000));
     let blocks = statvfs(volume.path()).expect("it is mounted").block_size();
-    assert_eq!(blocks, 1_024, "mkfs makes blocks of a small disk small");
+    assert_eq!(blocks, 1_024, "the blocks of this disk are small");
     starts_on_a_full_disk(terminal, volume.path());
 }
 

@@ -95,9 +95,9 @@ fn a_task_runs_in_the_root_of_its_image() {
     // A package of files is no root, and an image is no package of files.
     cell.ok("bourg package build files --name files --version 1");
     cell.write("wrong.bcl", "{ name: 'wrong', image: 'files@1' }");
-    assert!(cell.fails(3, "bourg run wrong.bcl").contains("is not an image"));
+    assert!(cell.fails(2, "bourg run wrong.bcl").contains("is not an image"));
     cell.write("wrong.bcl", "{ name: 'wrong', cmd: ['true'], packages: ['box@1'] }");
-    assert!(cell.fails(3, "bourg run wrong.bcl").contains("is an image"));
+    assert!(cell.fails(2, "bourg run wrong.bcl").contains("is an image"));
 }
 
 #[test]

@@ -100,7 +100,7 @@ pub enum Invalid {
     },
     /// Not what an image says about its user.
     #[error(
-        "the image's user `{}` must be empty, or USER, UID, USER:GROUP or UID:GID, of at most \
+        "the user of the image, `{}`, must be empty, or USER, UID, USER:GROUP or UID:GID, of at most \
          {USER_BYTES_MAX} bytes without control characters",
         .beginning.escape_debug()
     )]
@@ -314,8 +314,8 @@ mod tests {
             (|l| l.jail.root = image(&["/a/../b"], ""), "jail.root.image.layers `/a/../b`"),
             (|l| l.jail.root = image(&[], ""), "the image of the root has 0 layers"),
             (|l| l.jail.root = image(&["/a"; 501], ""), "the image of the root has 501 layers"),
-            (|l| l.jail.root = image(&["/a"], "a:"), "the image's user `a:` must be"),
-            (|l| l.jail.root = image(&["/a"], "a:b:c"), "the image's user `a:b:c` must be"),
+            (|l| l.jail.root = image(&["/a"], "a:"), "the user of the image, `a:`, must be"),
+            (|l| l.jail.root = image(&["/a"], "a:b:c"), "the user of the image, `a:b:c`, must be"),
             (|l| l.stop_signal = Some(19), "stop_signal is 19"),
             (|l| l.working_directory = Some("work".into()), "working_directory `work`"),
             // Quoted text is shown without its control characters.

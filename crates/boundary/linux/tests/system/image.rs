@@ -299,9 +299,15 @@ fn an_unknown_user_and_a_missing_program_are_the_images_fault() {
         not_started(&tasks.start(name, &launch))
     };
     let said = start("user", "nginx", &["true"]);
-    assert!(said.starts_with("the image's user is `nginx`, but its /etc/passwd has no"), "{said}");
+    assert!(
+        said.starts_with("the user of the image is `nginx`, but its /etc/passwd has no"),
+        "{said}"
+    );
     let said = start("group", "root:root", &["true"]);
-    assert!(said.starts_with("the image's user is `root:root`, but its /etc/group has"), "{said}");
+    assert!(
+        said.starts_with("the user of the image is `root:root`, but its /etc/group has"),
+        "{said}"
+    );
     let said = start("none", "", &["frobnicate"]);
     assert_eq!(said, "no such file: frobnicate (looked in /usr/bin, /bin)");
     let said = start("denied", "", &["/etc/passwd"]);
@@ -384,7 +390,10 @@ fn no_link_in_etc_leads_out_of_an_image() {
     let output = layers.output(&tasks, "files", "", "cat /etc/passwd /etc/hostname");
     assert_eq!(output, format!("task:x:{UID}:{UID}:task:/home/task:/bin/sh\nfiles-0\n"));
     let named = not_started(&tasks.start("named", &layers.script(&tasks, "named", "root", "")));
-    assert!(named.starts_with("the image's user is `root`, but its /etc/passwd has no"), "{named}");
+    assert!(
+        named.starts_with("the user of the image is `root`, but its /etc/passwd has no"),
+        "{named}"
+    );
     assert!(outside.is_untouched());
 }
 

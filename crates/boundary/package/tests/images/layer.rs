@@ -252,7 +252,7 @@ fn archives_that_are_damaged_or_too_large_are_an_error() {
     let table: &[(&[u8], ImportLimits, &str)] = &[
         (&whole[..100], limits, "at byte 0: it ends within a header: it is truncated"),
         (&whole[..1_030], limits, "the content of 'a/b' cannot be read"),
-        (&whole[..1_040], limits, "the archive cannot be read at byte 1032"),
+        (&whole[..1_540], limits, "at byte 1536: it ends within a header: it is truncated"),
         (&changed, limits, "at byte 1024: the checksum of a header is wrong"),
         (&whole, ImportLimits { entries: 2, ..limits }, "more than 2 files and directories"),
         (&whole, ImportLimits { bytes: 8, ..limits }, "with 'c' and its 1 bytes (holes count)"),
@@ -261,6 +261,17 @@ fn archives_that_are_damaged_or_too_large_are_an_error() {
         let error = one(bytes, &mut MemoryChunks::new(), limits).unwrap_err();
         assert!(error.to_string().contains(why), "{error} instead of {why:?}");
     }
+}
+
+/// As `umoci insert` writes them: behind the last member nothing, neither what pads it nor two blocks of zeros.
+#[test]
+fn an_archive_may_end_with_its_last_byte() {
+    let whole = archive("d a\nf a/b contents");
+    let ends = 2 * 512 + "contents".len();
+    let (mut all, mut cut) = (MemoryChunks::new(), MemoryChunks::new());
+    let limits = ImportLimits::default();
+    let expected = one(&whole, &mut all, &limits).expect("an archive");
+    assert_eq!(one(&whole[..ends], &mut cut, &limits).expect("an archive"), expected);
 }
 
 /// Unpacks what GNU tar makes of a directory, in one of its formats.

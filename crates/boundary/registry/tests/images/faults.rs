@@ -257,7 +257,7 @@ async fn a_certificate_has_to_be_trusted() {
     let strict = RegistrySettings { ca_file: None, ..trusting.clone() };
     let error = resolve(strict.clone(), &name).await.unwrap_err();
     assert!(matches!(error, RegistryError::Tls { .. }), "{error}");
-    assert!(error.to_string().contains("--ca-file"), "{error}");
+    assert!(error.to_string().contains("--registry-ca"), "{error}");
     // A server without TLS is not asked without it.
     let plain = TestServer::plain(|request| shelf::serve(&image(), request)).await;
     let error = resolve(strict.clone(), &format!("{}/app", plain.host())).await.unwrap_err();

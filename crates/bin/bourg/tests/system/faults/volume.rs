@@ -72,7 +72,8 @@ impl Volume {
         let mut make = Command::new("mkfs.ext4");
         make.args(["-q", "-F", "-m", "0", "-E", "nodiscard"]);
         if let Some(files) = self.files {
-            make.args(["-N", &files.to_string()]);
+            // Small blocks, which mkfs would choose itself below 512 MiB: files take the space that they need.
+            make.args(["-b", "1024", "-N", &files.to_string()]);
         }
         make.arg(&self.image);
         assert!(make.status().expect("mkfs.ext4 can be started").success());

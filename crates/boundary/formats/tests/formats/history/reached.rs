@@ -105,6 +105,7 @@ fn histories_reach_every_state_and_every_event() {
         task: starting
         task: stopping, evicted
         task: stopping, killed by a user
+        task: stopping, killed with its alloc set
         task: stopping, killed with its parent
         task: stopping, machine shutdown
         task: stopping, preempted
