@@ -4,7 +4,7 @@
 //!
 //! A task that fits somewhere without evictions causes none: the number and priority of victims
 //! matter only if no machine has room (see `crate::engine::preempt`), and so take precedence over every
-//! term here. There are no packages yet, and so no term that prefers a machine that has them.
+//! term here. No term prefers a machine that has a task's packages yet.
 
 mod best_fit;
 mod crashes;
