@@ -14,7 +14,7 @@
 //! - [`mod@reference`]: names of images
 //! - [`digest`]: digests of blobs
 //! - [`platform`]: which variants of an image are wanted
-//! - [`settings`]: whom to trust, who asks, how long to wait
+//! - [`settings`]: trusted certificates, credentials, timeouts
 //! - [`credentials`]: where user names and passwords come from
 //! - [`client`]: resolving and downloading
 //! - [`error`]: what can go wrong

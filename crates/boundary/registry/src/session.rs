@@ -184,7 +184,7 @@ impl ImageSession {
         Ok(header)
     }
 
-    /// The error of a response that is none of the expected ones.
+    /// The error for an unexpected response.
     async fn refusal(&self, mut reply: Reply) -> RegistryError {
         let (image, registry) = (self.image.to_string(), self.image.registry().to_owned());
         let of_registry = reply.answered().origin() == self.base.origin();

@@ -1,4 +1,4 @@
-//! Whom to trust, who asks, how long to wait, and how much to take.
+//! Trusted certificates, credentials, timeouts and bounds.
 
 use std::env;
 use std::path::PathBuf;

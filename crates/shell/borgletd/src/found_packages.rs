@@ -17,7 +17,7 @@ pub(super) struct FoundPackages {
 /// An image on this machine.
 #[derive(Debug)]
 pub(super) struct FoundImage {
-    /// The directories of its layers, and for whom its files take the task.
+    /// The directories of its layers, and its user.
     pub(super) root: ImageRoot,
     /// How a task is started if its job does not say it.
     pub(super) defaults: ImageDefaults,

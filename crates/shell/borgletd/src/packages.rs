@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! packages/layers/DIGEST/         the files of a layer, by the digest of its tree
-//! packages/layers/DIGEST.used     for whom it was fetched; modified when it was used last
+//! packages/layers/DIGEST.used     the user that it was fetched for; modified at each use
 //! packages/layers/.new-DIGEST-1/  one that is being unpacked; removed at the next start
 //! ```
 //!

@@ -1,5 +1,5 @@
-//! The users and groups of an image: whom it wants to run as, and its `/etc/passwd` and `/etc/group` with
-//! the task in that place.
+//! The users and groups of an image: the user that it runs as, and its `/etc/passwd` and `/etc/group` with
+//! the task in the place of that user.
 
 use std::io;
 
@@ -15,7 +15,7 @@ const NAME: usize = 0;
 const ID: usize = 2;
 const GROUP_OF_USER: usize = 3;
 
-/// The user and the group as which an image wants to run.
+/// The user and the group that an image runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ImageUser {
     pub(super) uid: u32,

@@ -31,7 +31,7 @@ pub(super) type Owner = (u32, u32);
 /// A root that is being built.
 pub(super) struct Base {
     root: OwnedFd,
-    /// To whom new directories and files belong; `None`: to this process.
+    /// The owner of new directories and files; `None`: this process.
     owner: Option<Owner>,
 }
 
@@ -63,7 +63,7 @@ impl Base {
         self.root.as_fd()
     }
 
-    /// To whom new directories and files belong, if not to this process.
+    /// The owner of new directories and files, if it is not this process.
     pub(super) fn owner(&self) -> Option<Owner> {
         self.owner
     }

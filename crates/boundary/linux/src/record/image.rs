@@ -27,7 +27,7 @@ pub struct ImageRoot {
     /// file is a character device 0:0. A directory that hides those below it has the attribute
     /// `trusted.overlay.opaque`; rootless, `user.overlay.opaque`.
     pub layers: Vec<PathBuf>,
-    /// The user whom the image's files take the task for, as the image says it: `USER`, `UID`,
+    /// The image's user, whose files become the task's, as the image says it: `USER`, `UID`,
     /// `USER:GROUP` or `UID:GID`, of at most [`USER_BYTES_MAX`] bytes; empty: root. Names are those in
     /// the image's `/etc/passwd` and `/etc/group`. A user without a group has the group in
     /// `/etc/passwd`, or 0.

@@ -295,7 +295,7 @@ async fn a_file_that_docker_did_not_write_is_named_without_what_is_in_it() {
         let error = error.unwrap_err().to_string();
         assert!(error.contains("has an `auth`") && !error.contains("ret"), "{error}");
     }
-    // No file, and a directory that is none.
+    // No file, and a path that is not a directory.
     for path in ["/nonexistent", "/dev/null"] {
         let registry = guarded("http://127.0.0.1:1/".to_owned()).await;
         let credentials = CredentialSource::Docker(path.into());

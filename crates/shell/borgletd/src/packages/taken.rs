@@ -1,5 +1,5 @@
-//! Who takes how much of a machine's disk with layers. The user for whom a layer was fetched has it, although others
-//! may use it, too.
+//! How much of a machine's disk the layers of each user take. A layer counts for the user that it was fetched for,
+//! although others may use it, too.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,14 +12,14 @@ use model::{Asker, Beyond, Bytes, Digest, Held, SharedBound, UserName};
 
 use super::lock;
 
-/// The layers of a machine that are there or on their way, and for whom.
+/// The layers of a machine, present or being fetched, with their users.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Taken(Arc<Mutex<BTreeMap<Digest, LayerTaken>>>);
 
 /// What a layer takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LayerTaken {
-    /// The user for whom it was fetched.
+    /// The user that it was fetched for.
     user: UserName,
     /// The bytes of its files.
     bytes: Bytes,
@@ -120,7 +120,7 @@ impl LayerTaken {
     }
 }
 
-/// The file that says for whom a layer was fetched and when it was used last.
+/// The file that names the user of a layer and, by its time, the last use of the layer.
 #[derive(Debug)]
 pub(super) struct UseMarker(pub(super) PathBuf);
 
