@@ -24,8 +24,7 @@ pub(crate) enum ContentError {
     Sink(io::Error),
 }
 
-/// Cuts the content of one file after the other, with one buffer. After an error only
-/// [`Contents::discard`] is of use.
+/// Cuts the content of one file after the other, with one buffer. After an error it is of no use.
 #[derive(Debug)]
 pub(crate) struct Contents {
     buffer: Box<[u8]>,

@@ -39,12 +39,11 @@ fn of_job(job: &mut Json, path: &Path, loader: &mut dyn Loader, found: &mut Diag
                 let (directory, at) =
                     (directory.to_owned(), path.field(PACKAGES).element(position));
                 found.add(at, ErrorKind::Directory { directory, why });
-                // Its own error says enough.
-                *package = Json::Null;
+                // Any version, so that nothing more is said of it: the evaluation fails.
+                *package = Json::Text(format!("failed-{position}@1"));
             }
         }
     }
-    packages.retain(|package| *package != Json::Null);
 }
 
 /// The directory and the name of its package; anything else is an error of the schema.

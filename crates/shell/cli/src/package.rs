@@ -275,8 +275,11 @@ async fn delete(connection: &mut Connection, package: String) -> Done {
 
 fn gc(cell: Target<'_>, args: &GcArgs) -> Done {
     with_cell(cell, async |mut connection| {
-        let me = connection.user().unwrap_or_default().to_owned();
-        let user = args.user.as_ref().map_or(me, ToString::to_string);
+        let user = args.user.as_ref().map(ToString::to_string);
+        let user = user.or_else(|| connection.user().map(str::to_owned)).ok_or_else(|| {
+            // Without a user these would be the packages of all users.
+            Failure::usage("error: the certificate names no user: say whose packages with --user")
+        })?;
         let name = args.name.as_ref().map(ToString::to_string).unwrap_or_default();
         let request = v1::PackagesRequest { user, name, unused: true, at: None };
         let answer = connection
@@ -287,14 +290,25 @@ fn gc(cell: Target<'_>, args: &GcArgs) -> Done {
         if answer.packages.is_empty() {
             return output::print("no package is unused\n");
         }
+        if args.plan {
+            for package in &answer.packages {
+                output::print(&format!("- {}  {}\n", package.id, Bytes(bytes(package))))?;
+            }
+            let number = answer.packages.len();
+            return output::print(&format!("would be deleted: {number}, {all} together\n"));
+        }
+        let (mut deleted, mut freed, mut failed) = (0, 0_u64, None);
         for package in &answer.packages {
-            match args.plan {
-                true => output::print(&format!("- {}  {}\n", package.id, Bytes(bytes(package))))?,
-                // One that a job uses by now is rejected, and stays.
-                false => delete(&mut connection, package.id.clone()).await?,
+            match delete(&mut connection, package.id.clone()).await {
+                Ok(()) => {
+                    deleted += 1;
+                    freed = freed.saturating_add(bytes(package));
+                }
+                // Such as one that a job has begun to use: the others are deleted.
+                Err(failure) => failed = Some(failure),
             }
         }
-        let what = if args.plan { "would be deleted" } else { "deleted" };
-        output::print(&format!("{what}: {}, {all} together\n", answer.packages.len()))
+        output::print(&format!("deleted: {deleted}, {} together\n", Bytes(freed)))?;
+        failed.map_or(Ok(()), Err)
     })
 }

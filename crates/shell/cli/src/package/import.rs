@@ -109,10 +109,11 @@ impl ImportArgs {
         Ok(NewVersion { owner: self.owner.clone(), name, version, readers: self.readers.clone() })
     }
 
-    fn content(&self, path: PathBuf) -> Content {
+    /// The image in a directory or an archive, with these of its architectures; all if there are none.
+    fn content(&self, path: PathBuf, architectures: &[String]) -> Content {
         let options = ImportOptions {
             image: self.image.clone(),
-            architectures: self.architectures.clone(),
+            architectures: architectures.to_vec(),
             ..ImportOptions::default()
         };
         Content::Image { path, options: Box::new(options) }
@@ -140,11 +141,11 @@ impl ImportArgs {
 
 pub(super) fn import(cell: Target<'_>, args: &ImportArgs) -> Done {
     let source = args.find()?;
-    let new = args.new_version(&source)?;
+    let (new, platforms) = (args.new_version(&source)?, args.platforms()?);
     with_cell(cell, async |mut connection| {
         let added = match source {
             ImageSource::File(path) => {
-                upload::add(&mut connection, &new, &args.content(path)).await?
+                upload::add(&mut connection, &new, &args.content(path, &args.architectures)).await?
             }
             ImageSource::Registry(image) => {
                 let directory = tempfile::Builder::new().prefix("bourg-import-").tempdir();
@@ -156,11 +157,12 @@ pub(super) fn import(cell: Target<'_>, args: &ImportArgs) -> Done {
                     ))
                     .next("set TMPDIR to a directory with room")
                 })?;
-                download(args, &image, directory.path()).await.map_err(|failure| {
+                download(args, &image, &platforms, directory.path()).await.map_err(|failure| {
                     let hint = format!("{} is no file or directory here", args.source);
                     failure.next(format!("{hint}; if it should be one, check the path"))
                 })?;
-                let content = args.content(directory.path().to_owned());
+                // Only what was asked for is there.
+                let content = args.content(directory.path().to_owned(), &[]);
                 upload::add(&mut connection, &new, &content).await?
             }
         };
@@ -168,12 +170,17 @@ pub(super) fn import(cell: Target<'_>, args: &ImportArgs) -> Done {
     })
 }
 
-async fn download(args: &ImportArgs, image: &ImageReference, into: &Path) -> Result<(), Failure> {
+async fn download(
+    args: &ImportArgs,
+    image: &ImageReference,
+    platforms: &Platforms,
+    into: &Path,
+) -> Result<(), Failure> {
     let failed = |error: registry::RegistryError| Failure::failed(format!("error: {error}"));
     let client = RegistryClient::new(args.settings()).map_err(failed)?;
     let shows = std::io::stderr().is_terminal();
     let progress = if shows { shown() } else { Arc::new(|_| {}) };
-    let downloaded = client.download(image, &args.platforms()?, into, progress).await;
+    let downloaded = client.download(image, platforms, into, progress).await;
     if shows {
         eprint!("\r\x1b[K");
     }

@@ -210,7 +210,10 @@ async fn permission(
         let allowed = connection
             .ask(request, async |mut client, request| client.packages.upload(request).await)
             .await?;
-        if !allowed.stores.is_empty() || Instant::now() + STORE_RETRY >= until {
+        if !allowed.stores.is_empty()
+            || allowed.exists.is_some()
+            || Instant::now() + STORE_RETRY >= until
+        {
             return Ok(allowed);
         }
         sleep(STORE_RETRY).await;
