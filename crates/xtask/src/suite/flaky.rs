@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
@@ -18,6 +19,8 @@ use crate::run::{succeeds, told_directory};
 const RETRIES: usize = 2;
 /// More failed tests than this are not chance: none is tried again.
 const FAILED_MAX: usize = 20;
+/// For how long failed tests are tried again: a test that hangs takes ten minutes each time.
+const RETRY_TIME: Duration = Duration::from_secs(15 * 60);
 /// How often `cargo xtask flaky` runs each test.
 const RUNS: usize = 20;
 
@@ -60,8 +63,9 @@ pub(super) fn retry(
         return Ok(Retried { flaky: Vec::new(), failed });
     }
     let mut left: Vec<Test> = failed.iter().map(|failed| failed.test.clone()).collect();
+    let begun = Instant::now();
     for _ in 0..RETRIES {
-        if left.is_empty() {
+        if left.is_empty() || begun.elapsed() >= RETRY_TIME {
             break;
         }
         left = attempt(&left)?.into_iter().map(|failed| failed.test).collect();
