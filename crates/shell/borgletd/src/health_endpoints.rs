@@ -20,8 +20,8 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use rpc::Identity;
 use rpc::transport::{Cause, Refusals};
+use rpc::{Identity, Rotating};
 
 use super::driver::Driver;
 use super::message::Obeyed;
@@ -65,9 +65,10 @@ pub(super) fn pages(
     metrics: &Metrics,
     refusals: &Refusals,
     dns: Option<Arc<nameserver::Metrics>>,
+    credentials: Rotating,
 ) -> Router {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Process::this()));
+    registry.register_collector(Box::new(Process::with(credentials)));
     let help = "Polls answered";
     registry.register("bourg_borglet_polls", help, metrics.polls.clone());
     let help = "Orders obeyed";

@@ -227,7 +227,7 @@ fn run(mut options: Options, listener: TcpListener) -> anyhow::Result<()> {
         // The socket listens already, and existing tasks are adopted.
         notify::ready();
         let refusals = Refusals::default();
-        let routes = service.routes(&refusals, dns_metrics).prepare();
+        let routes = service.routes(&refusals, dns_metrics, credentials.clone()).prepare();
         let serving =
             rpc::transport::serve(listener, &credentials, routes, limits, &refusals, stopped);
         tokio::select! {

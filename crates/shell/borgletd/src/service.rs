@@ -9,6 +9,7 @@ use api::v1;
 use borglet::Order;
 use model::Time;
 use process::renewal::Masters;
+use rpc::Rotating;
 use rpc::service::borglet_server::BorgletServer;
 use rpc::transport::{Refusals, check_address};
 use tokio::sync::{mpsc, watch};
@@ -66,10 +67,12 @@ impl Service {
         self,
         refusals: &Refusals,
         dns: Option<Arc<nameserver::Metrics>>,
+        credentials: Rotating,
     ) -> Routes {
         let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
+        let driver = self.driver.clone();
         let pages =
-            health_endpoints::pages(&self.cell, self.driver.clone(), &self.metrics, refusals, dns);
+            health_endpoints::pages(&self.cell, driver, &self.metrics, refusals, dns, credentials);
         let server = BorgletServer::new(self);
         let server = server.max_decoding_message_size(most).max_encoding_message_size(most);
         let calls = Routes::new(server).into_axum_router().fallback(process::health::not_found);

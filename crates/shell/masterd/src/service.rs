@@ -28,6 +28,7 @@ mod logs;
 mod machines;
 pub(crate) mod names;
 mod packages;
+mod process_discovery;
 mod quota;
 mod replicas;
 mod replication;
@@ -144,7 +145,7 @@ impl Api {
     pub(super) fn new(components: Components) -> Self {
         let Components { core, agents, peers, authority, past, metrics, .. } = components;
         let door = Door::new(core, peers, authority.cell(), past, metrics);
-        let packages = Packages::new(door.clone(), components.credentials, &authority);
+        let packages = Packages::new(door.clone(), components.credentials.clone(), &authority);
         let issuer = Issuer { authority, validity: components.validity };
         let jobs = Jobs::new(door.clone());
         let tasks = Tasks::new(door.clone(), agents.clone());
@@ -170,6 +171,7 @@ impl Api {
         let requests = routes::requests();
         let registry = scrape::registry(Sources {
             metrics: Arc::clone(&door.metrics),
+            credentials: components.credentials.clone(),
             core: door.core.clone(),
             refusals: components.refusals,
             requests: Arc::clone(&requests),

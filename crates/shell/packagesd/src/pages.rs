@@ -31,7 +31,7 @@ struct Watched {
 /// The endpoints, for peers of the cell.
 pub(crate) fn pages(parts: &Arc<Parts>, refusals: &Refusals) -> Router {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Process::this()));
+    registry.register_collector(Box::new(Process::with(parts.credentials.clone())));
     registry.register_collector(Box::new(Store(Arc::clone(parts), refusals.clone())));
     let watched = Watched { parts: Arc::clone(parts), registry: Arc::new(registry) };
     let cell = Arc::<str>::from(parts.cell.as_str());

@@ -187,6 +187,7 @@ fn a_prometheus_with_a_certificate_of_the_cell_scrapes_every_task() {
         .replace("evaluation_interval: 15s", "evaluation_interval: 1s")
         .replace("refresh_interval: 15s", "refresh_interval: 1s")
         .replace("master.cc.borg", Of::Master.server_name())
+        .replace("borglet.cc.borg", Of::Borglet.server_name())
         .replace("m1.example:7800", &Of::Master.address(&cell));
     cell.write("prometheus/prometheus.yml", config);
     let alerts = include_str!("../../../../../examples/monitoring/alerts.yml");
@@ -200,6 +201,7 @@ fn a_prometheus_with_a_certificate_of_the_cell_scrapes_every_task() {
     let up = |job: &str| asks(&format!("up{{user=\"root\",job=\"{job}\"}} == 1")).lines().count();
     until("every task is up", || up("hello") == 3);
     until("the master is up", || asks("up{job=\"bourg-master\"}").contains("=> 1 @"));
+    until("the machine is up", || asks("up{job=\"bourg-machine\"}").contains("=> 1 @"));
     let of_one = asks("example_requests_total{cell=\"dev\",task=\"2\"}");
     assert!(of_one.contains("machine=\""), "{of_one}{}", prometheus.stderr());
     until("the rules are evaluated", || asks("bourg:tasks_up:ratio_avg1h").contains("=> 1 @"));
@@ -215,7 +217,37 @@ fn promtool_accepts_the_example_alerts_and_their_tests_pass() {
     needs("promtool", "prometheus");
     let cell = Cell::start();
     let checked = cell.ok("promtool check rules $EXAMPLES/monitoring/alerts.yml");
-    assert!(checked.contains("SUCCESS: 6 rules found"), "{checked}");
+    assert!(checked.contains("SUCCESS: 26 rules found"), "{checked}");
     let tested = cell.ok("promtool test rules $EXAMPLES/monitoring/alerts-test.yml");
     assert!(tested.contains("SUCCESS"), "{tested}");
+}
+
+/// The guide lists the alerts, each alert has a case, and all of them and the board use metrics that the guide has.
+#[test]
+fn alerts_and_the_board_use_metrics_that_exist() {
+    let guide = include_str!("../../../../../docs/metrics.md");
+    let alerts = include_str!("../../../../../examples/monitoring/alerts.yml");
+    let cases = include_str!("../../../../../examples/monitoring/alerts-test.yml");
+    let board = include_str!("../../../../../examples/monitoring/dashboard.json");
+    let names: Vec<&str> =
+        alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    let (_, table) = guide.split_once("| alert | when |").expect("the guide has its table");
+    let table = table.split("\n\n").next().unwrap_or_default();
+    for name in &names {
+        assert!(table.contains(&format!("| `{name}` |")), "the guide has no row for {name}");
+        let fires = format!("alertname: {name}\n        exp_alerts:\n");
+        assert!(cases.contains(&fires), "alerts-test.yml has no case in which {name} fires");
+    }
+    assert_eq!(table.matches("| `").count(), names.len(), "the guide has other alerts");
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    for text in [alerts, board] {
+        for word in text.split(|c| !is_name(c)).filter(|word| word.starts_with("bourg_")) {
+            let ends = ["_bucket", "_count", "_sum"];
+            let metric = ends.iter().find_map(|end| word.strip_suffix(end)).unwrap_or(word);
+            assert!(guide.contains(&format!("| `{metric}` |")), "the guide has no {metric}");
+        }
+    }
+    let board: Value = serde_json::from_str(board).expect("the board is JSON");
+    let panels = board["panels"].as_array().expect("it has panels");
+    assert!(panels.iter().all(|panel| panel["targets"][0]["expr"].is_string()), "{board}");
 }

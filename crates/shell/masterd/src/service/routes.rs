@@ -19,7 +19,7 @@ use tonic_reflection::server::Builder;
 use crate::metrics::{Requests, measure};
 use crate::service::dispatch::{API, MasterServices};
 use crate::service::replication::BetweenReplicas;
-use crate::service::{Api, gate, health, service_discovery, service_endpoints};
+use crate::service::{Api, gate, health, process_discovery, service_discovery, service_endpoints};
 
 /// The services of gRPC's reflection: the current one, and the previous one, which is the only one
 /// that common clients for Python and other languages support.
@@ -97,6 +97,8 @@ impl Api {
             .route("/readyz", get(health::readyz))
             .route("/metrics", get(health::metrics))
             .route(service_discovery::PATH, get(service_discovery::tasks))
+            .route(process_discovery::MASTERS, get(process_discovery::masters))
+            .route(process_discovery::MACHINES, get(process_discovery::machines))
             .route(service_endpoints::TARGETS, get(service_endpoints::targets))
             .route(service_endpoints::ENDPOINTS, post(service_endpoints::endpoints))
             .with_state(monitoring.clone());

@@ -17,6 +17,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
+use rpc::Rotating;
 use rpc::transport::{Cause, Refusals};
 
 use crate::disk::{events, log};
@@ -31,6 +32,8 @@ use crate::view::View;
 /// Where the metrics of a master come from.
 pub(super) struct Sources {
     pub(super) metrics: Arc<Metrics>,
+    /// What the replica serves with.
+    pub(super) credentials: Rotating,
     pub(super) core: Core,
     pub(super) refusals: Refusals,
     pub(super) requests: Arc<Requests>,
@@ -44,9 +47,10 @@ pub(super) struct Sources {
 
 /// All metrics of a master.
 pub(super) fn registry(sources: Sources) -> Registry {
-    let Sources { metrics, core, refusals, requests, usage, task_metrics, dns, limits } = sources;
+    let Sources { metrics, core, refusals, requests, usage, task_metrics, dns, limits, .. } =
+        sources;
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Process::this()));
+    registry.register_collector(Box::new(Process::with(sources.credentials)));
     metrics.register(&mut registry);
     if let Some(dns) = dns {
         registry.register_collector(Box::new(Exported(dns)));

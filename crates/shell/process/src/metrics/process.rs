@@ -1,4 +1,4 @@
-//! Metrics of the process itself, read from the kernel.
+//! Metrics of the process itself: what the kernel says of it, and when its certificate expires.
 
 use std::fmt;
 use std::fs;
@@ -10,6 +10,8 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 
+use rpc::Rotating;
+
 use super::gauge;
 
 /// Metrics of the current process. Values that the kernel does not provide are omitted.
@@ -17,14 +19,16 @@ use super::gauge;
 pub struct Process {
     /// The start time, in seconds since 1970.
     started: f64,
+    /// What it serves with.
+    credentials: Rotating,
 }
 
 impl Process {
-    /// The current process.
-    pub fn this() -> Self {
+    /// The current process, which serves with these credentials.
+    pub fn with(credentials: Rotating) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         // Computed once, since the wall clock may be set later.
-        Self { started: now.as_secs_f64() - age_seconds().unwrap_or(0.0) }
+        Self { started: now.as_secs_f64() - age_seconds().unwrap_or(0.0), credentials }
     }
 }
 
@@ -37,6 +41,10 @@ impl Collector for Process {
             "Start time of the process, since 1970.",
             self.started,
         )?;
+        let expires = self.credentials.credentials().expires();
+        let expires = expires.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let help = "When the certificate of the process expires, since 1970.";
+        gauge(encoder, "bourg_certificate_expiry_timestamp_seconds", help, expires)?;
         if let Some(bytes) = resident_bytes() {
             let help = "Resident memory of the process.";
             gauge(encoder, "bourg_process_resident_memory_bytes", help, bytes)?;
