@@ -30,7 +30,7 @@ const DESCRIPTION: [&str; 11] = [
 
 /// Enums whose JSON is one of our words, such as `running`, or the number of a value that this
 /// version does not know (`api::word`).
-const WORDS: [&str; 10] = [
+const WORDS: [&str; 11] = [
     "Band",
     "ChangeKind",
     "Health",
@@ -38,6 +38,7 @@ const WORDS: [&str; 10] = [
     "MachineState",
     "MemberState",
     "PackageKind",
+    "ProblemKind",
     "ReschedulingState",
     "TaskState",
     "UpdateState",

@@ -199,6 +199,18 @@ impl Words for v1::ReschedulingState {
         &[(Self::Allowed, "allowed"), (Self::Stopped, "stopped"), (Self::Resumed, "resumed")];
 }
 
+impl Words for v1::ProblemKind {
+    const WORDS: &'static [(Self, &'static str)] = &[
+        (Self::Failing, "failing"),
+        (Self::UpdateStopped, "update-stopped"),
+        (Self::UpdateUndone, "update-undone"),
+        (Self::UpdateStuck, "update-stuck"),
+        (Self::ProductionPending, "production-pending"),
+        (Self::QuotaOversold, "quota-oversold"),
+        (Self::CertificateEnds, "certificate-ends"),
+    ];
+}
+
 impl Words for v1::MemberState {
     const WORDS: &'static [(Self, &'static str)] =
         &[(Self::Waiting, "waiting"), (Self::Learner, "learner"), (Self::Voter, "voter")];
@@ -272,6 +284,7 @@ mod tests {
         check::<v1::MachineState>(true);
         check::<v1::UpdateState>(true);
         check::<v1::ChangeKind>(true);
+        check::<v1::ProblemKind>(true);
         check::<v1::ReschedulingState>(true);
         check::<v1::MemberState>(true);
         check::<v1::Band>(true);

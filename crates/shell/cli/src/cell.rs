@@ -1,10 +1,13 @@
 //! `bourg cell`: the status of the cell, and its circuit breaker.
 
+use std::fmt::Write as _;
+
 use api::{v1, word};
 use clap::{Args, Subcommand};
 use client::Target;
 use command::{Done, Failure, output, with_cell};
 use model::Time;
+use present::problem;
 
 use super::ListArgs;
 use super::log_settings::{self, LogsArgs};
@@ -98,7 +101,28 @@ fn describe(status: &v1::CellStatusResponse) -> String {
     ];
     let shown = rows.len() - usize::from(status.violations == 0);
     let rows = rows.into_iter().take(shown).map(|(name, value)| vec![name.to_owned(), value]);
-    output::table(&["cell", &status.name], rows.collect())
+    output::table(&["cell", &status.name], rows.collect()) + &problems(status)
+}
+
+/// What needs attention, a line each, with what to run next. Empty if nothing does.
+fn problems(status: &v1::CellStatusResponse) -> String {
+    if status.problems.is_empty() {
+        return String::new();
+    }
+    let mut text = "\nproblems\n".to_owned();
+    for of in &status.problems {
+        let for_how_long = problem::since(of)
+            .map(|since| format!(", for {}", Time(status.time).since(since)))
+            .unwrap_or_default();
+        let (said, run) = (problem::sentence(of), problem::next(of));
+        let _infallible = writeln!(text, "  {said}{for_how_long}: {run}");
+    }
+    let named = u32::try_from(status.problems.len()).unwrap_or(u32::MAX);
+    let more = status.problem_count.saturating_sub(named);
+    if more > 0 {
+        let _infallible = writeln!(text, "  and {more} more");
+    }
+    text
 }
 
 /// For example `7 of 9 up, 1 unreachable, 1 down (28 cores, 112 GiB)`.

@@ -3,6 +3,7 @@
 
 pub(crate) mod drain_plan;
 pub(crate) mod notices;
+pub(crate) mod problems;
 pub(crate) mod rejections;
 pub(crate) mod updates;
 pub(crate) mod usage;
@@ -168,7 +169,13 @@ impl Reads<'_> {
                 MachineState::Down { .. } => down += 1,
             }
         }
+        let (problems, problem_count) = match state_hash {
+            true => problems::problems(self.cell, self.now),
+            false => Default::default(),
+        };
         v1::CellStatusResponse {
+            problems,
+            problem_count,
             name: self.cell.name().map(ToString::to_string).unwrap_or_default(),
             index: self.cell.index().0,
             time: self.now.0,

@@ -12,6 +12,7 @@
 pub mod amount;
 pub mod event_words;
 pub mod machine_words;
+pub mod problem;
 mod table;
 
 pub use event_words::EventWords;

@@ -69,6 +69,7 @@ mod packages;
 mod platforms;
 mod ports;
 mod printed;
+mod problems;
 mod quota;
 mod readiness;
 mod reboot;

@@ -13,8 +13,8 @@ use prost::Message as _;
 use rpc::service::cell_server;
 use tonic::{Request, Response, Status};
 
-use crate::reads::Reads;
 use crate::reads::rejections::rejected;
+use crate::reads::{Reads, problems};
 use crate::request;
 use crate::service::door::{Door, SMALL_BYTES};
 use crate::service::summary::Summary;
@@ -74,6 +74,14 @@ impl cell_server::Cell for WholeCell {
         };
         // The rest changes without operations, or depends on the caller.
         let view = self.door.core.view();
+        let (problems, problem_count) = match asked.state_hash {
+            // They also come with time, and not with operations alone.
+            true => {
+                let all = |reads: &Reads<'_>| Ok(problems::problems(reads.cell, reads.now));
+                self.door.read_much(&by, all).await?.into_inner()
+            }
+            false => Default::default(),
+        };
         let is_newest = view.cell.index().0 == answer.index;
         Ok(Response::new(v1::CellStatusResponse {
             time: if is_newest { view.now().0 } else { answer.time },
@@ -82,6 +90,8 @@ impl cell_server::Cell for WholeCell {
             violations: view.violations,
             machines_heard: view.machines_heard,
             user: by.user.to_string(),
+            problems,
+            problem_count,
             ..answer
         }))
     }

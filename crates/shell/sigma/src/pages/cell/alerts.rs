@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use api::{v1, word};
 use maud::{Markup, html};
 use model::{Span, Time};
+use present::problem;
 
 use super::Facts;
 use crate::address::{Place, Query};
@@ -41,6 +42,7 @@ impl Alert {
 pub(super) fn shown(facts: &Facts) -> Markup {
     let mut alerts = Vec::new();
     of_cell(facts, &mut alerts);
+    of_jobs(facts, &mut alerts);
     of_replicas(facts, &mut alerts);
     of_machines(facts, &mut alerts);
     of_certificates(facts, &mut alerts);
@@ -111,6 +113,35 @@ fn of_cell(facts: &Facts, alerts: &mut Vec<Alert>) {
             "bourg scheduler --help",
         )),
         _ => {}
+    }
+}
+
+/// The problems that the master names. What the page knows more of is said by the others.
+fn of_jobs(facts: &Facts, alerts: &mut Vec<Alert>) {
+    use v1::ProblemKind::{
+        CertificateEnds, Failing, ProductionPending, QuotaOversold, Unspecified,
+    };
+
+    for of in &facts.status.problems {
+        if matches!(of.kind(), CertificateEnds | QuotaOversold | Unspecified) {
+            continue;
+        }
+        let place = Place::Job { user: of.user.clone(), job: of.job.clone() };
+        let text = html! {
+            (show::link(&facts.to(place), &format!("{}/{}", of.user, of.job)))
+            ": " (problem::sentence(of))
+            @if let Some(since) = problem::since(of) { " (" (show::ago(since.0, facts.now)) ")" }
+            ":"
+        };
+        let is_bad = matches!(of.kind(), Failing | ProductionPending);
+        alerts.push(Alert { is_bad, text, run: problem::next(of) });
+    }
+    let (named, all) = (facts.status.problems.len(), facts.status.problem_count);
+    let more = u64::from(all).saturating_sub(u64::try_from(named).unwrap_or(u64::MAX));
+    if more > 0 {
+        let text =
+            html! { (counted(more, "more problem", "more problems")) " of jobs and machines." };
+        alerts.push(Alert::note(text, "bourg cell"));
     }
 }
 

@@ -407,6 +407,25 @@ fn problems_of_the_cell_are_shown_in_words() {
         ),
         (
             Box::new(|answers| {
+                answers.status.problem_count = 1;
+                answers.status.problems = vec![v1::Problem {
+                    kind: v1::ProblemKind::Failing.into(),
+                    user: "ana".to_owned(),
+                    job: "web".to_owned(),
+                    tasks: 3,
+                    task: 2,
+                    since: NOW - 60_000_000,
+                    ..v1::Problem::default()
+                }];
+            }),
+            "ana/web: 3 tasks of ana/web end again and again, ana/web/2 among them (1 min ago):",
+        ),
+        (
+            Box::new(|answers| answers.status.problem_count = 7),
+            "7 more problems of jobs and machines.",
+        ),
+        (
+            Box::new(|answers| {
                 answers.status.schedulers = 0;
                 answers.replicas.as_mut().expect("it is known").replicas.truncate(1);
             }),
