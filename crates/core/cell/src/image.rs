@@ -226,7 +226,10 @@ impl Cell {
         if let Some((what, is, most)) = [index, time].into_iter().find(|(_, is, most)| is > most) {
             return Err(ImageError::TooLate { what, is, most });
         }
-        if image.name.is_some() && image.administrators.is_empty() {
+        let administers =
+            |(_, held): &(_, BTreeSet<Capability>)| held.contains(&Capability::AdministerCell);
+        let nobody = image.administrators.is_empty() && !image.capabilities.iter().any(administers);
+        if image.name.is_some() && nobody {
             return Err(ImageError::NobodyAdministers);
         }
         let mut cell = Self {

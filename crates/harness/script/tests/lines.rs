@@ -252,7 +252,7 @@ fn a_bad_line_is_explained_and_changes_nothing() {
         > meter maybe
         'maybe' is not on or off
         > allow-to ana everything
-        'everything' is not a capability: use one of administer-jobs, grant-quota, drain-machines, no-estimation, kernel-features, exec-tasks, autoscale
+        'everything' is not a capability: use one of administer-jobs, grant-quota, drain-machines, no-estimation, kernel-features, exec-tasks, autoscale, administer-cell, save-checkpoints
         > at noon
         'noon' is not a number of seconds
         > machine m1 speed=9

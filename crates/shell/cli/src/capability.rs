@@ -2,7 +2,7 @@
 
 use api::v1;
 use clap::{Args, Subcommand};
-use client::Target;
+use client::{Connection, Target};
 use command::output::{self, Format};
 use command::{Done, with_cell};
 use model::{Capability, UserName};
@@ -15,9 +15,13 @@ pub(crate) enum Command {
     /// Grant a user a capability.
     ///
     /// The capabilities are administer-jobs, grant-quota, drain-machines, no-estimation,
-    /// kernel-features, exec-tasks and autoscale. Administrators have all of them.
+    /// kernel-features, exec-tasks, autoscale, save-checkpoints, and administer-cell, which makes
+    /// an administrator. Administrators have all of them.
     Grant(Which),
     /// Revoke a user's capability.
+    ///
+    /// Revoking administer-cell ends what an administrator may do, the first one's, too. The last
+    /// administrator whose certificates are accepted stays one.
     Revoke(Which),
     /// List users and their capabilities.
     List(ListArgs),
@@ -53,20 +57,29 @@ pub(super) fn capability(cell: Target<'_>, command: &Command) -> Done {
 
 fn set(cell: Target<'_>, which: &Which, granted: bool) -> Done {
     with_cell(cell, async |mut connection| {
-        let id = Some(connection.request_id().await?);
-        let (user, capability) = (which.user.to_string(), which.capability.to_string());
-        let change = Some(v1::SetCapability { user, capability, granted });
-        let request = v1::ChangeCapabilityRequest { id, change };
-        connection
-            .ask(request, async |mut client, request| {
-                client.access.change_capability(request).await
-            })
-            .await?;
         let Which { user, capability } = which;
+        change(&mut connection, user, *capability, granted).await?;
         let has = if granted { "has" } else { "no longer has" };
         output::say(&format!("{user} {has} the capability {capability}\n"));
         Ok(())
     })
+}
+
+/// Grants a capability to a user, or takes it away.
+pub(super) async fn change(
+    connection: &mut Connection,
+    user: &UserName,
+    capability: Capability,
+    granted: bool,
+) -> Done {
+    let id = Some(connection.request_id().await?);
+    let (user, capability) = (user.to_string(), capability.to_string());
+    let change = Some(v1::SetCapability { user, capability, granted });
+    let request = v1::ChangeCapabilityRequest { id, change };
+    connection
+        .ask(request, async |mut client, request| client.access.change_capability(request).await)
+        .await?;
+    Ok(())
 }
 
 fn list(cell: Target<'_>, args: &ListArgs) -> Done {

@@ -10,7 +10,7 @@ use client::Connection;
 use client::Target;
 use command::output::{self, Format, Listing};
 use command::{Done, Failure, with_cell};
-use model::{Span, Time, UserName};
+use model::{Capability, Span, Time, UserName};
 use rpc::NewKey;
 
 use super::moment::Moment;
@@ -50,6 +50,9 @@ pub(super) struct AddArgs {
     /// The directory to create. Default: ./NAME.
     #[arg(long)]
     dir: Option<PathBuf>,
+    /// Make the user an administrator, too. bourg capability revoke NAME administer-cell ends that.
+    #[arg(long)]
+    administrator: bool,
     /// The validity of the certificate, such as 30d: from a minute to a year.
     #[arg(long = "for", value_name = "TIME", default_value = "90d", value_parser = duration)]
     validity: Duration,
@@ -74,6 +77,10 @@ fn add(cell: Target<'_>, args: &AddArgs) -> Done {
             let _kept = std::fs::remove_dir(&directory);
         }
         let expires = added?;
+        if args.administrator {
+            let capability = Capability::AdministerCell;
+            super::capability::change(&mut connection, &args.name, capability, true).await?;
+        }
         output::say(&format!(
             "{}: can use the cell with {} until {}: give them the directory, which contains their key\n\
              next: bourg --cell {} status\n",

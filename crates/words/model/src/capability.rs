@@ -24,6 +24,10 @@ pub enum Capability {
     ExecTasks,
     /// Set the limits of other users' jobs, where their descriptions let an autoscaler do so.
     Autoscale,
+    /// Be an administrator: do everything in the cell, and make others administrators.
+    AdministerCell,
+    /// Save checkpoints, which contain all data of all users, for backups.
+    SaveCheckpoints,
 }
 
 /// A Linux capability that a task keeps, by its kernel name (capabilities(7)). Capabilities that
@@ -60,7 +64,7 @@ pub struct NotListed {
 
 impl Capability {
     /// All capabilities.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::AdministerJobs,
         Self::GrantQuota,
         Self::DrainMachines,
@@ -68,6 +72,8 @@ impl Capability {
         Self::KernelFeatures,
         Self::ExecTasks,
         Self::Autoscale,
+        Self::AdministerCell,
+        Self::SaveCheckpoints,
     ];
 
     /// The name used in commands and answers.
@@ -81,6 +87,8 @@ impl Capability {
             Self::KernelFeatures => "kernel-features",
             Self::ExecTasks => "exec-tasks",
             Self::Autoscale => "autoscale",
+            Self::AdministerCell => "administer-cell",
+            Self::SaveCheckpoints => "save-checkpoints",
         }
     }
 }
@@ -188,7 +196,7 @@ mod tests {
         assert_eq!(
             "root".parse::<Capability>().expect_err("none").to_string(),
             "'root' is not a capability: use one of administer-jobs, grant-quota, drain-machines, \
-             no-estimation, kernel-features, exec-tasks, autoscale"
+             no-estimation, kernel-features, exec-tasks, autoscale, administer-cell, save-checkpoints"
         );
         assert!("sys-admin".parse::<KernelFeature>().is_err(), "a way out of the jail");
     }

@@ -373,3 +373,27 @@ fn the_cell_is_shown_as_it_was_at_every_kept_moment() {
     let kept = format!("the retained history starts at index {}", first.trim());
     assert_eq!(ended.stderr.matches(&kept).count(), 4, "{}", ended.stderr);
 }
+
+/// The command of the packaged unit, by a user who is no administrator.
+#[test]
+fn the_packaged_backup_saves_a_verified_checkpoint() {
+    let cell = Cell::start();
+    cell.ok("bourg user add backup");
+    let unit = include_str!("../../../../../packaging/systemd/bourg-backup.service");
+    let (_, command) = unit.split_once("ExecStart=/bin/sh -euc '\\\n").expect("it has a command");
+    let (command, _) = command.split_once("'\n").expect("it ends");
+    let command = command.replace("%%", "%").replace("/usr/bin/bourg", "bourg");
+    cell.write("backup.sh", command);
+    let run = "STATE_DIRECTORY=$PWD/kept CELL=./backup DAYS=14 sh -eu backup.sh";
+    cell.ok("mkdir kept && touch -d '20 days ago' kept/old.checkpoint");
+
+    let said = cell.fails(1, run);
+    assert!(said.contains("users with the capability save-checkpoints may"), "{said}");
+    assert_eq!(cell.ok("ls kept"), "old.checkpoint\n", "nothing goes before a new one is there");
+
+    cell.ok("bourg capability grant backup save-checkpoints");
+    cell.ok(run);
+    let kept = cell.ok("ls kept");
+    assert!(kept.lines().count() == 1 && !kept.contains("old"), "{kept}");
+    cell.ok("bourg checkpoint verify kept/*.checkpoint");
+}

@@ -36,8 +36,13 @@ fn systemd_has_nothing_to_say_about_the_units() {
         let said = terminal.types(&format!("systemd-analyze verify --man=no \"$PWD/{name}\" 2>&1"));
         assert_eq!((said.code, said.stdout.as_str()), (0, ""), "{name}");
     }
+    for name in ["bourg-backup.service", "bourg-backup.timer"] {
+        terminal.write(name, packaged(name).replace("/usr/bin/bourg", env!("CARGO_BIN_EXE_bourg")));
+    }
+    let said = terminal.types("systemd-analyze verify --man=no \"$PWD/bourg-backup.timer\" 2>&1");
+    assert_eq!((said.code, said.stdout.as_str()), (0, ""), "bourg-backup.timer");
     // An exposure of 9.6 of 10 if nothing is restricted, as for the Borglet.
-    for role in ["master", "scheduler"] {
+    for role in ["master", "scheduler", "backup"] {
         terminal.ok(&format!(
             "systemd-analyze security --offline=true --threshold=20 \"$PWD/bourg-{role}.service\""
         ));

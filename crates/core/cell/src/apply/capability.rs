@@ -77,8 +77,14 @@ impl Change for SetCapability {
     ) -> Result<Reply, Rejection> {
         let Self { user, capability, granted } = self;
         let (capability, granted) = (*capability, *granted);
-        if cell.holds(user, capability) == granted {
+        let first = capability == Capability::AdministerCell && cell.administrators.contains(user);
+        if (first || cell.holds(user, capability)) == granted {
             return Ok(Reply::Done);
+        }
+        if capability == Capability::AdministerCell && !granted {
+            cell.another_administers(user)?;
+            // The first administrator, whom the bootstrap named, is one without a capability.
+            cell.administrators.remove(user);
         }
         let has = cell.capabilities.len();
         if granted && has >= CAPABILITY_HOLDERS_MAX && !cell.capabilities.contains_key(user) {
@@ -107,13 +113,23 @@ impl Change for SetCapability {
 }
 
 impl Cell {
+    /// Checks that an administrator is left without this user: one whose certificates are accepted.
+    pub(super) fn another_administers(&self, user: &UserName) -> Result<(), Rejection> {
+        let heard = |other: &&UserName| !self.users.get(*other).is_some_and(|u| u.is_shut_out());
+        match self.administrators().filter(heard).any(|other| other != user) {
+            true => Ok(()),
+            false => Err(Rejection::LastAdministrator(user.clone())),
+        }
+    }
+
     /// Whether a user has a capability: administrators have all of them.
     #[must_use]
     pub fn may(&self, user: &UserName, capability: Capability) -> bool {
         self.is_administrator(user) || self.holds(user, capability)
     }
 
-    fn holds(&self, user: &UserName, capability: Capability) -> bool {
+    /// Whether a user was granted a capability.
+    pub(crate) fn holds(&self, user: &UserName, capability: Capability) -> bool {
         self.capabilities.get(user).is_some_and(|granted| granted.contains(&capability))
     }
 

@@ -231,7 +231,10 @@ impl Cell {
 
     /// The administrators.
     pub fn administrators(&self) -> impl Iterator<Item = &UserName> {
-        self.administrators.iter()
+        let granted = self.capabilities.iter().filter(|(user, held)| {
+            held.contains(&Capability::AdministerCell) && !self.administrators.contains(*user)
+        });
+        self.administrators.iter().chain(granted.map(|(user, _)| user))
     }
 
     /// The quota settings.
@@ -308,7 +311,7 @@ impl Cell {
     /// Whether a user is an administrator.
     #[must_use]
     pub fn is_administrator(&self, user: &UserName) -> bool {
-        self.administrators.contains(user)
+        self.administrators.contains(user) || self.holds(user, Capability::AdministerCell)
     }
 
     /// The record of a user; `None` if they were neither added nor revoked.

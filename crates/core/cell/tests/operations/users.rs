@@ -208,3 +208,37 @@ fn one_administrator_is_always_heard() {
         root revoked at 0 s by ana:
     "#]]);
 }
+
+#[test]
+fn an_administrator_makes_others_and_the_last_one_stays() {
+    session(&expect![[r#"
+        > as ana allow-to bob administer-jobs
+        refused: ana may not grant administer-jobs to bob: an administrator may
+        > forbid root administer-cell
+        refused: root is the last administrator of the cell whose certificates are accepted: nobody would be left to administer it
+        > allow-to ana administer-cell
+        GRANT_CAPABILITY ana administer-cell
+        done
+        > allow-to ana administer-cell
+        done
+        > as ana allow-to bob administer-jobs
+        GRANT_CAPABILITY bob administer-jobs
+        done
+        > as ana revoke-user root
+        REVOKE_USER root
+        revoked
+        > as ana forbid ana administer-cell
+        refused: ana is the last administrator of the cell whose certificates are accepted: nobody would be left to administer it
+        > certify root 9
+        ADD_USER root 09 until 7776000 s
+        certificate 09 until 7776000 s
+        > as ana forbid root administer-cell
+        REVOKE_CAPABILITY root administer-cell
+        done
+        > certify bob 7
+        refused: root may not add user bob: an administrator may
+        > as ana certify bob 7
+        ADD_USER bob 07 until 7776000 s
+        certificate 07 until 7776000 s
+    "#]]);
+}

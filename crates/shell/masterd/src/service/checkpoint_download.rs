@@ -1,8 +1,8 @@
-//! A checkpoint for an administrator: the cell as it is, or as it was, in pieces. They are made
+//! A checkpoint for a backup: the cell as it is, or as it was, in pieces. They are made
 //! from a view beside everything else, and no faster than they are read.
 
 use api::v1;
-use model::{Asker, UserName};
+use model::{Asker, Capability, UserName};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Response, Status};
@@ -22,10 +22,10 @@ impl History {
         asked: v1::SaveCheckpointRequest,
     ) -> Answer<Streamed<v1::SaveCheckpointResponse>> {
         let view = self.door.core.view();
-        if !view.cell.is_administrator(user) {
+        if !view.cell.may(user, Capability::SaveCheckpoints) {
             return Err(Status::permission_denied(format!(
                 "{user} may not save a checkpoint, which contains all data of all users: \
-                 an administrator may"
+                 administrators and users with the capability save-checkpoints may"
             )));
         }
         let slot = self.door.past.turn(StreamHolder { user, asker: Asker::Administrator }).await?;

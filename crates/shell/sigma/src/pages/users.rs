@@ -486,6 +486,10 @@ fn allows(capability: Capability) -> &'static str {
         Capability::Autoscale => {
             "set the limits of others' jobs that are autoscaled, within their bounds"
         }
+        Capability::AdministerCell => "do everything in the cell, as an administrator",
+        Capability::SaveCheckpoints => {
+            "save checkpoints, which contain all data of all users, for backups"
+        }
     }
 }
 
