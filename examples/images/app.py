@@ -9,7 +9,7 @@ app = Flask(__name__)
 
 @app.get("/")
 def greeting():
-    return f"hello from {os.environ['BORG_TASK']}\n"
+    return f"{os.environ.get('GREETING', 'hello')} from task {os.environ['BORG_TASK']}\n"
 
 
 @app.get("/healthz")

@@ -347,3 +347,88 @@ fn unpack_into(layer: &Layer, source: &mut LayerChunks, into: &Path) -> anyhow::
     // A name that survives a power failure without the files would be a broken package for ever.
     nix::unistd::syncfs(&directory).context("cannot sync the layer")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(number: u8) -> Digest {
+        Digest::from_bytes([number; Digest::BYTES])
+    }
+
+    /// Layers as an earlier process has left them: their number, their user, and their bytes, if they have a marker.
+    fn left(place: &Path, there: &[(u8, Option<(&UserName, u64)>)]) -> Layers {
+        let layers = place.join("layers");
+        for (number, taken) in there {
+            let path = layers.join(digest(*number).to_string());
+            fs::create_dir_all(&path).expect("there is room");
+            fs::write(path.join("file"), "content").expect("there is room");
+            if let Some((user, bytes)) = taken {
+                let marker = layers.join(format!("{}.used", digest(*number)));
+                LayerTaken::new(user, Bytes(*bytes)).write(&marker).expect("there is room");
+            }
+        }
+        Layers::open(place).expect("a directory")
+    }
+
+    fn is_there(layers: &Layers, numbers: [u8; 3]) -> [bool; 3] {
+        numbers.map(|number| layers.has(digest(number)))
+    }
+
+    #[tokio::test]
+    async fn a_start_makes_room_with_its_own_layers_first() {
+        let (ana, ben): (UserName, UserName) =
+            ("ana".parse().expect("a name"), "ben".parse().expect("a name"));
+        let free = Disk::of(Path::new("/tmp")).expect("a disk").free_bytes;
+        // Of whom the unused layer that fills the disk is, how much ana asks for, whether it gets it, and what stays: that
+        // layer, another unused one of ben, and one that is used.
+        for (owner, asks, gets, stays) in [
+            (&ana, 1, true, [false, true, true]),
+            (&ben, free / 8, true, [false, false, true]),
+            (&ben, free.saturating_mul(2), false, [true, true, true]),
+        ] {
+            let place = tempfile::tempdir().expect("a temporary directory");
+            let large = free.saturating_mul(100);
+            let there =
+                [(1, Some((owner, large))), (2, Some((&ben, 1))), (3, Some((&ben, 1)))];
+            let layers = left(place.path(), &there);
+            let used = || BTreeSet::from([digest(3)]);
+            let made = layers.make_room(&ana, &[(digest(9), Bytes(asks))], &used).await;
+            assert_eq!(made.is_ok(), gets, "{made:?}");
+            assert_eq!(is_there(&layers, [1, 2, 3]), stays, "of {owner}, {asks} asked");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_used_stays_and_a_layer_without_a_marker_goes() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let ana: UserName = "ana".parse().expect("a name");
+        let layers = left(place.path(), &[(1, None), (2, Some((&ana, 7))), (3, Some((&ana, 7)))]);
+        assert_eq!(layers.taken().totals(), (2, Bytes(14)));
+        // A start begins to use a layer after it was found to be unused.
+        let asked = AtomicU64::new(0);
+        let used = || match asked.fetch_add(1, Ordering::Relaxed) {
+            0 => BTreeSet::new(),
+            _ => BTreeSet::from([digest(2)]),
+        };
+        layers.remove_unused(&used, Unused::All).await;
+        assert_eq!(is_there(&layers, [1, 2, 3]), [false, true, false]);
+        assert_eq!(layers.taken().totals(), (1, Bytes(7)));
+        let left = fs::read_dir(place.path().join("layers")).expect("it is there").count();
+        assert_eq!(left, 2, "a layer and its marker");
+    }
+
+    #[test]
+    fn a_layer_that_cannot_have_its_name_says_so() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let at = |name: &str| place.path().join(name);
+        for name in ["new", "there"] {
+            fs::create_dir(at(name)).expect("there is room");
+            fs::write(at(name).join("file"), name).expect("there is room");
+        }
+        // One that another start has put there: it is the same.
+        put(&at("new"), &at("there")).expect("it is there");
+        assert!(!at("new").exists() && at("there").exists());
+        assert!(put(&at("new"), &at("another")).is_err());
+    }
+}
