@@ -144,7 +144,8 @@ fn packages_are_measured_by_parts() {
     let place = terminal.path("place");
     std::fs::create_dir(&place).expect("a directory");
     terminal.set("TMPDIR", place.clone());
-    let sizes = "--image-mib 8 --files 200 --runs 2 --machines 2 --package-mib 3 --packages 500 --users 50";
+    let sizes =
+        "--image-mib 8 --files 200 --runs 2 --machines 2 --package-mib 3 --packages 500 --users 50";
     let found = says(&terminal, &format!("packages {sizes}"));
     assert!(is_empty(&place), "something is left in {}", place.display());
     positive(&found["import"], &["plain_mb_per_second", "gzip_mb_per_second"]);
@@ -160,7 +161,10 @@ fn packages_are_measured_by_parts() {
     // Each machine has the package, and no machine has it twice.
     let copies = fetch["copies"].as_f64().expect("a number");
     assert!(copies > 0.9 && copies < 2.1, "{fetch:#}");
-    assert_eq!((&found["memory"]["packages"], &found["memory"]["held"]), (&500.into(), &true.into()));
+    assert_eq!(
+        (&found["memory"]["packages"], &found["memory"]["held"]),
+        (&500.into(), &true.into())
+    );
 
     let only = says(&terminal, "packages --part memory --packages 100 --users 10");
     let parts: Vec<&String> = only.as_object().expect("an object").keys().collect();
@@ -192,7 +196,16 @@ fn each_page_of_a_cell_is_measured_and_viewers_see_changes() {
 
 /// Those that have a test of their own above, and the one below.
 const ALONE: [&str; 10] = [
-    "agents", "arrivals", "borglet", "commit", "failover", "isolation", "packages", "reads", "sigma", "sim",
+    "agents",
+    "arrivals",
+    "borglet",
+    "commit",
+    "failover",
+    "isolation",
+    "packages",
+    "reads",
+    "sigma",
+    "sim",
 ];
 /// The others, with small parameters and their figures.
 const IN_SMALL: [(&str, &[&str]); 11] = [

@@ -32,13 +32,16 @@ fn services_run_from_images_behind_health_checks() {
         assert!(cell.ok("bourg package list").contains(&format!("{name}@1")));
     }
     // What the image says of its start runs, as one process without a shell around it.
-    let told = cell.ok("bourg exec nginx/0 -- /bin/sh -c 'read -r name < /proc/1/comm; echo $name'");
+    let told =
+        cell.ok("bourg exec nginx/0 -- /bin/sh -c 'read -r name < /proc/1/comm; echo $name'");
     assert!(!told.trim().is_empty(), "{told}");
 
     // A page that is gone fails the health check, and the task starts again from the image as it was.
     let restarts = |cell: &Cell| cell.status("nginx")["tasks"][0]["generation"].as_u64();
     let before = restarts(&cell);
-    cell.ok("bourg exec nginx/0 -- /bin/sh -c 'exec 3> /srv/www/index.html; kill -QUIT -1' || true");
+    cell.ok(
+        "bourg exec nginx/0 -- /bin/sh -c 'exec 3> /srv/www/index.html; kill -QUIT -1' || true",
+    );
     until("nginx serves again", || restarts(&cell) != before);
     cell.is_healthy("nginx");
     assert_eq!(page(&cell, "nginx").trim(), "hello from nginx");

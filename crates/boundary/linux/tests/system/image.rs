@@ -605,7 +605,8 @@ fn open_files_without_a_name_are_found_below_the_root_of_an_image() {
     fs::write(top.join("shared"), vec![1; 2_000_000]).unwrap();
     // On the file system of the layers, as on a machine.
     let directory = TaskDirectory::create(layers.base.path(), "open").unwrap();
-    let script = "exec 3> /hidden 4< /shared; cat /shared >&3; rm /hidden /shared; echo up; exec sleep 1000";
+    let script =
+        "exec 3> /hidden 4< /shared; cat /shared >&3; rm /hidden /shared; echo up; exec sleep 1000";
     let launch = layers.script(&tasks, "open", "", script);
     let child = directory.start(&tasks.shims, &launch).unwrap();
     let logs = directory.path().join("logs");

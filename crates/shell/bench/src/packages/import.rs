@@ -59,7 +59,10 @@ pub(super) fn measure(place: &Path, bytes: u64, seed: u64) -> anyhow::Result<Fig
             let imported = package::import(layout, &ImportOptions::default(), &mut Nowhere);
             let packed = imported.with_context(|| format!("cannot import {}", layout.display()))?;
             times.push(begun.elapsed());
-            ensure!(packed.manifest.variants.len() == 1, "the image has another number of variants");
+            ensure!(
+                packed.manifest.variants.len() == 1,
+                "the image has another number of variants"
+            );
         }
         let programs = [("sha256sum", &[][..], &plain_layers), ("gzip", &["-dc"], &gzip_layers)];
         for ((program, arguments, layers), times) in programs.into_iter().zip(&mut others) {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use anyhow::ensure;
 use cell::{Cell, Mutation, Op, Outcome, RequestId, SetPackage};
 use model::{
-    Bytes, CellName, Digest, Package, PackageId, PackageKind, PackageReaders, SessionId, Span, Time,
-    UserName,
+    Bytes, CellName, Digest, Package, PackageId, PackageKind, PackageReaders, SessionId, Span,
+    Time, UserName,
 };
 use serde::Serialize;
 

@@ -20,7 +20,7 @@ mod upload;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
@@ -33,6 +33,10 @@ use model::CellName;
 use rpc::{Expect, Role};
 use serde::Serialize;
 use tower::ServiceExt as _;
+
+/// How long the store of a new cell is waited for, and the time between two questions.
+const STORE_PATIENCE: Duration = Duration::from_secs(20);
+const RETRY: Duration = Duration::from_millis(50);
 
 /// The options.
 #[derive(Clone, Debug, Args)]
@@ -135,7 +139,8 @@ fn figures(options: &Options) -> Result<Figures, Failure> {
     process::block_on(&runtime, async {
         if asked(PackagePart::Upload) {
             let (files, seed, at) = (options.files, options.seed, at("upload"));
-            let measured = in_cell(1, async |client| upload::measure(client, &at, files, seed).await);
+            let measured =
+                in_cell(1, async |client| upload::measure(client, &at, files, seed).await);
             figures.upload = Some(measured.await?);
         }
         if asked(PackagePart::Start) {
@@ -212,13 +217,21 @@ struct Transferred {
 impl Transferred {
     /// Asks the store of a cell.
     async fn of(connection: &mut Connection) -> anyhow::Result<Self> {
-        let request = api::v1::UploadPackageRequest { id: "any@1".to_owned() };
-        let allowed = connection
-            .ask(request, async |mut client, request| client.packages.upload(request).await)
-            .await?;
-        let store = allowed.stores.first().context("the cell has no store of packages")?;
+        let until = Instant::now() + STORE_PATIENCE;
+        let store = loop {
+            let request = api::v1::UploadPackageRequest { id: "any@1".to_owned() };
+            let allowed = connection
+                .ask(request, async |mut client, request| client.packages.upload(request).await)
+                .await?;
+            // One that has just started is not known at once.
+            match allowed.stores.into_iter().next() {
+                Some(store) => break store,
+                None => ensure!(Instant::now() < until, "the cell has no store of packages"),
+            }
+            tokio::time::sleep(RETRY).await;
+        };
         let credentials = connection.credentials().context("this connection has no certificate")?;
-        let channel = rpc::transport::connect(store, credentials, &Expect::Role(Role::Packages))?;
+        let channel = rpc::transport::connect(&store, credentials, &Expect::Role(Role::Packages))?;
         let request = hyper::Request::get(format!("https://{store}/metrics"))
             .body(tonic::body::Body::empty())?;
         let answer = channel.oneshot(request).await.context("the store's metrics")?;

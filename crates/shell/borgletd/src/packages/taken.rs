@@ -239,7 +239,10 @@ mod tests {
         drop(again);
         drop(second);
         assert_eq!(taken.totals(), (1, Bytes(400)));
-        assert_eq!((taken.of(&ana), taken.of(&ben)), (BTreeSet::from([digest(1)]), BTreeSet::new()));
+        assert_eq!(
+            (taken.of(&ana), taken.of(&ben)),
+            (BTreeSet::from([digest(1)]), BTreeSet::new())
+        );
     }
 
     #[test]
