@@ -68,8 +68,10 @@ image("other-digest", [PROGRAMS], change=lambda digests: ["sha256:" + "0" * 64])
 image("fewer-digests", [PROGRAMS, PROGRAMS], change=lambda digests: digests[:1])
 image("bad-variable", [PROGRAMS], config={"Env": ["no value"]})
 image("unknown-kind", [member("a", b"Z")])
-write("no-layer", {"manifest.json": json.dumps([{"Config": "c", "Layers": ["../../etc/passwd"]}]).encode(), "c": b"{}"})
-write("deep-json", {"manifest.json": b"[" * 100_000})
+outside = {"architecture": "amd64", "os": "linux", "rootfs": {"diff_ids": ["sha256:" + "0" * 64]}}
+listed = [{"Config": "c", "Layers": ["../../etc/passwd"]}]
+write("layer-outside", {"manifest.json": json.dumps(listed).encode(), "c": json.dumps(outside).encode()})
+write("deep-json", {"manifest.json": b'[{"Other": ' + b"[" * 100_000})
 write("no-json", {"manifest.json": bytes(range(256))})
 
 huge = os.path.join(directory, "huge")
