@@ -146,10 +146,16 @@ impl Layout {
     }
 }
 
+/// A program that is many, and needs no libraries.
+pub(super) fn busybox() -> anyhow::Result<&'static str> {
+    let places = ["/bin/busybox", "/usr/bin/busybox"];
+    let found = places.into_iter().find(|path| Path::new(path).exists());
+    found.context("there is no /bin/busybox for an image: install busybox-static")
+}
+
 /// Writes an image with a shell and a few programs: those of busybox, which needs no libraries.
 pub(super) fn with_programs(directory: &Path) -> anyhow::Result<()> {
-    let place = ["/bin/busybox", "/usr/bin/busybox"].iter().find(|path| Path::new(path).exists());
-    let place = place.context("there is no /bin/busybox for an image: install busybox-static")?;
+    let place = busybox()?;
     let program = fs::read(place).with_context(|| format!("cannot read {place}"))?;
     let mut layout = Layout::begin(directory, Compressed::Gzip)?;
     let mut layer = LayerArchive::default();

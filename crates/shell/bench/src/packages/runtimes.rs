@@ -39,8 +39,9 @@ fn runc(bundle: &Path, runs: u32) -> anyhow::Result<f64> {
     for name in ["bin", "etc", "tmp", "proc", "dev", "sys"] {
         make_directory(&root.join(name))?;
     }
-    let busybox = root.join("bin/busybox");
-    fs::copy("/bin/busybox", &busybox).context("cannot copy /bin/busybox")?;
+    let busybox = super::image::busybox()?;
+    fs::copy(busybox, root.join("bin/busybox"))
+        .with_context(|| format!("cannot copy {busybox}"))?;
     std::os::unix::fs::symlink("busybox", root.join("bin/true"))?;
     quietly(Command::new("runc").arg("spec").current_dir(bundle))?;
     let path = bundle.join("config.json");
