@@ -12,7 +12,7 @@ use serde::Serialize;
 use spec::{JobSpec, Maximum, TaskSpec};
 use tokio::time::timeout;
 
-use super::{Drawn, Transferred, make_directory, ratio, rounded};
+use super::{DrawnBytes, Transferred, make_directory, ratio, rounded};
 use crate::start::{end, until_running};
 
 /// No fetch takes this long unless something hangs.
@@ -73,7 +73,7 @@ pub(super) async fn measure(
 
 fn write(place: &Path, size: FetchSize) -> anyhow::Result<()> {
     make_directory(place)?;
-    let mut drawn = Drawn::new(size.seed);
+    let mut drawn = DrawnBytes::new(size.seed);
     let mut content = vec![0; usize::try_from(FILE)?];
     for number in 0..size.bytes.div_ceil(FILE) {
         drawn.fill(&mut content);

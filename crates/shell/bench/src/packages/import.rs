@@ -11,7 +11,7 @@ use package::{ChunkSink, ImportOptions};
 use serde::Serialize;
 
 use super::image::{Compressed, LayerArchive, Layout};
-use super::{Drawn, has, mb_per_second, or_not_here, rounded};
+use super::{DrawnBytes, has, mb_per_second, or_not_here, rounded};
 
 /// How often each is measured; the median counts.
 const ROUNDS: usize = 3;
@@ -96,7 +96,7 @@ fn image(
     seed: u64,
 ) -> anyhow::Result<Vec<PathBuf>> {
     let mut layout = Layout::begin(directory, compressed)?;
-    let (mut drawn, mut block) = (Drawn::new(seed), vec![0; FILE]);
+    let (mut drawn, mut block) = (DrawnBytes::new(seed), vec![0; FILE]);
     for number in 0..LAYERS {
         let mut layer = LayerArchive::default();
         let mut left = bytes / LAYERS;

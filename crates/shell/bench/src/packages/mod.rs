@@ -250,9 +250,9 @@ impl Transferred {
 }
 
 /// The next numbers of a portable generator (xorshift64).
-struct Drawn(u64);
+struct DrawnBytes(u64);
 
-impl Drawn {
+impl DrawnBytes {
     fn new(seed: u64) -> Self {
         // The generator's state must not be 0.
         Self(seed | 1 << 63)

@@ -9,7 +9,7 @@ use command::Failure;
 use dev::Client;
 use serde::Serialize;
 
-use super::{Drawn, Transferred, make_directory, ratio, rounded};
+use super::{DrawnBytes, Transferred, make_directory, ratio, rounded};
 
 /// The length of a file.
 const FILE: usize = 64 << 10;
@@ -38,7 +38,7 @@ pub(super) async fn measure(
     files: u32,
     seed: u64,
 ) -> Result<Figures, Failure> {
-    let mut drawn = Drawn::new(seed);
+    let mut drawn = DrawnBytes::new(seed);
     for number in 0..files {
         write(place, number, &mut drawn)?;
     }
@@ -69,7 +69,7 @@ pub(super) async fn measure(
     })
 }
 
-fn write(place: &Path, number: u32, drawn: &mut Drawn) -> anyhow::Result<()> {
+fn write(place: &Path, number: u32, drawn: &mut DrawnBytes) -> anyhow::Result<()> {
     let directory = place.join(format!("part-{}", number / OF_A_DIRECTORY));
     make_directory(&directory)?;
     let mut content = vec![0; FILE];
