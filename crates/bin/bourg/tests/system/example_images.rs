@@ -31,12 +31,7 @@ fn services_run_from_images_behind_health_checks() {
         cell.fails(127, &format!("bourg exec {name}/0 -- /usr/bin/env true"));
         assert!(cell.ok("bourg package list").contains(&format!("{name}@1")));
     }
-    // What the image says of its start runs, as one process without a shell around it.
-    let told =
-        cell.ok("bourg exec nginx/0 -- /bin/sh -c 'read -r name < /proc/1/comm; echo $name'");
-    assert!(!told.trim().is_empty(), "{told}");
-
-    // A page that is gone fails the health check, and the task starts again from the image as it was.
+    // What a task has written is gone when it starts again: its root is the image as it was.
     let restarts = |cell: &Cell| cell.status("nginx")["tasks"][0]["generation"].as_u64();
     let before = restarts(&cell);
     cell.ok(
