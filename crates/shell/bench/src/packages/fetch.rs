@@ -60,8 +60,8 @@ pub(super) async fn measure(
     let (took, statuses) = running??;
     let after = Transferred::of(&mut client.connection).await?;
     end(&mut client.connection, &job, statuses).await?;
-    let package_bytes = before.received - at_first.received;
-    let sent_bytes = after.sent - before.sent;
+    let package_bytes = before.received.saturating_sub(at_first.received);
+    let sent_bytes = after.sent.saturating_sub(before.sent);
     Ok(Figures {
         machines: size.machines,
         package_bytes,

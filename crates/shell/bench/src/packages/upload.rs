@@ -51,7 +51,7 @@ pub(super) async fn measure(
         super::package(client, &build).await?;
         let seconds = rounded(begun.elapsed().as_secs_f64(), 3);
         let now = Transferred::of(&mut client.connection).await?;
-        received.push((now.received - at.received, seconds));
+        received.push((now.received.saturating_sub(at.received), seconds));
         at = now;
         for number in (0..files).step_by(CHANGED as usize) {
             write(place, number, &mut drawn)?;
