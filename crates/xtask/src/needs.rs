@@ -139,6 +139,16 @@ const TOOLS: &[Tool] = &[
         needed_by: "bin/bourg/tests/system/reflection.rs",
     },
     Tool {
+        program: "/usr/sbin/nginx",
+        package: "nginx",
+        needed_by: "bin/bourg/tests/system/example_images.rs",
+    },
+    Tool {
+        program: "/usr/lib/python3/dist-packages/flask/__init__.py",
+        package: "python3-flask",
+        needed_by: "bin/bourg/tests/system/example_images.rs",
+    },
+    Tool {
         program: "docker-registry",
         package: "docker-registry",
         needed_by: "boundary/registry/tests/images/registries.rs",

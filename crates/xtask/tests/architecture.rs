@@ -212,6 +212,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "formats",
             "store",
             "linux",
+            "package",
             "rpc",
             "checkpoint",
             "process",

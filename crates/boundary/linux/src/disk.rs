@@ -1,6 +1,6 @@
 //! Free disk space, space reserved in advance, and files without a name.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -8,6 +8,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, FallocateFlags, RenameFlags, fallocate, renameat2};
+use nix::sys::statfs::{OVERLAYFS_SUPER_MAGIC, statfs};
 use nix::sys::statvfs::statvfs;
 
 use crate::FileError;
@@ -134,6 +135,9 @@ pub fn replace(path: &Path, content: &[u8]) -> Result<(), FileError> {
 /// The disk usage of files on the file system of a directory that the processes of a task have open
 /// and that have no name any more: they are freed when those processes end.
 ///
+/// A file below the root of an image is on an overlay, which has a number of its own and keeps the file in the
+/// task's directory; a file of the layers below has a name there, and does not count.
+///
 /// # Errors
 /// When its processes cannot be listed.
 pub fn unnamed(cgroup: &TaskCgroup, directory: &Path) -> Result<Used, CgroupError> {
@@ -141,6 +145,7 @@ pub fn unnamed(cgroup: &TaskCgroup, directory: &Path) -> Result<Used, CgroupErro
         return Ok(Used::default());
     };
     let mut used = Used::default();
+    let mut devices = BTreeMap::from([(device, true)]);
     let mut seen = BTreeSet::new();
     let mut left = OPEN_FILES_MAX;
     for pid in cgroup.processes()? {
@@ -153,7 +158,14 @@ pub fn unnamed(cgroup: &TaskCgroup, directory: &Path) -> Result<Used, CgroupErro
                 }
                 left -= 1;
                 let Ok(found) = fs::metadata(entry.path()) else { continue };
-                if found.nlink() == 0 && found.dev() == device && seen.insert(found.ino()) {
+                if found.nlink() > 0 {
+                    continue;
+                }
+                let on_disk = *devices.entry(found.dev()).or_insert_with(|| {
+                    let system = statfs(&entry.path()).map(|system| system.filesystem_type());
+                    system.is_ok_and(|kind| kind == OVERLAYFS_SUPER_MAGIC)
+                });
+                if on_disk && seen.insert((found.dev(), found.ino())) {
                     let bytes = found.blocks().saturating_mul(512);
                     used = used.plus(Used { bytes, files: 1, more: false });
                 }

@@ -9,6 +9,7 @@ mod greedy;
 mod history;
 mod lab;
 mod names;
+mod packages;
 mod recovery;
 mod scheduling;
 mod sim;
@@ -127,6 +128,8 @@ pub enum Benchmark {
         #[arg(long)]
         json: bool,
     },
+    /// Measure packages and images: imports, uploads, starts, fetches, and their memory.
+    Packages(packages::Options),
     /// Measure a Borglet's name server: unknown names, changes; and watchers of a job.
     Resolver(cluster::resolver::Options),
     /// Measure the simulator: one cell under the churn of a real one, and one under faults.
@@ -185,6 +188,7 @@ impl Benchmark {
                 names::names(apply::ApplySize { machines, tasks, operations, seed, cores: 1 }, json)
             }
             Self::Estimate(options) => estimate::measure(&options),
+            Self::Packages(options) => packages::measure(&options),
             Self::Resolver(options) => cluster::resolver::measure(&options),
             Self::Sim { trace, minutes, poll_interval, replicas, seed, json } => {
                 let poll_interval = Span::from_secs(poll_interval);

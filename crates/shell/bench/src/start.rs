@@ -13,6 +13,7 @@ use serde::Serialize;
 use spec::{JobSpec, TaskSpec};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
 
 /// The results of `bench start`.
 #[derive(Debug, Serialize)]
@@ -134,31 +135,52 @@ async fn one(connection: &mut Connection, name: &str) -> Result<StartRun, Failur
     task.notice = model::Span::from_millis(100);
     let name = model::JobName::new(name).map_err(Failure::failed)?;
     let job = JobSpec::of(name, model::Band::Production.usual(), 1, task);
-    let address = v1::JobAddress { user: String::new(), job: job.name.to_string() };
+    let (start, statuses) = until_running(connection, &job).await?;
+    let exec = first_output(connection, address(&job)).await?;
+    end(connection, &job, statuses).await?;
+    Ok(StartRun { start, exec })
+}
+
+fn address(job: &JobSpec) -> v1::JobAddress {
+    v1::JobAddress { user: String::new(), job: job.name.to_string() }
+}
+
+/// Submits a job. Returns the time until all its tasks run, and its states from then on.
+pub(crate) async fn until_running(
+    connection: &mut Connection,
+    job: &JobSpec,
+) -> Result<(Duration, Streaming<v1::StatusResponse>), Failure> {
     let id = Some(connection.request_id().await?);
     let begun = Instant::now();
-    let request = v1::SubmitRequest { id, spec: Some((&job).into()) };
+    let request = v1::SubmitRequest { id, spec: Some(job.into()) };
     connection.ask(request, async |mut client, request| client.jobs.submit(request).await).await?;
-    let watch = v1::WatchJobRequest { job: Some(address.clone()), index: 0 };
+    let watch = v1::WatchJobRequest { job: Some(address(job)), index: 0 };
     let mut statuses = connection
         .stream(watch, async |mut client, request| client.jobs.watch(request).await)
         .await?;
-    let start = loop {
+    loop {
         let Some(status) = statuses.message().await? else {
             return Err(Failure::failed("error: the job ended before it was running"));
         };
         let counts = status.jobs.first().and_then(|job| job.counts).unwrap_or_default();
-        if counts.running == 1 {
-            break begun.elapsed();
+        if counts.running == job.tasks {
+            return Ok((begun.elapsed(), statuses));
         }
-    };
-    let exec = first_output(connection, address.clone()).await?;
+    }
+}
+
+/// Kills a job, and waits until it is dead: the next run finds an idle cell.
+pub(crate) async fn end(
+    connection: &mut Connection,
+    job: &JobSpec,
+    mut statuses: Streaming<v1::StatusResponse>,
+) -> Result<(), Failure> {
     let id = Some(connection.request_id().await?);
-    let request = v1::KillRequest { id, job: Some(address), tasks: None, now: false };
+    let request = v1::KillRequest { id, job: Some(address(job)), tasks: None, now: false };
     connection.ask(request, async |mut client, request| client.jobs.kill(request).await).await?;
-    // The stream ends when the job is dead: the next run finds an idle cell.
+    // The stream ends with the job.
     while statuses.message().await?.is_some() {}
-    Ok(StartRun { start, exec })
+    Ok(())
 }
 
 /// The time from the call of a command to its first output.

@@ -25,7 +25,7 @@ use api::v1;
 use borglet::{Desired, PACKAGES_DIRECTORY};
 use client::packages::{PackageReader, StoreError};
 use linux::record::{Bind, ImageRoot};
-use model::{Digest, InstanceId, PackageId};
+use model::{Bytes, Digest, InstanceId, PackageId};
 use package::manifest::{Layer, Manifest};
 use process::renewal::{Masters, explained};
 use rpc::service::packages_client::PackagesClient;
@@ -116,7 +116,14 @@ impl Packages {
     /// Removes what has not been used for long, forever.
     pub(super) async fn run(self) -> std::convert::Infallible {
         loop {
-            self.0.layers.remove_unused(&self.used(), Unused::Old).await;
+            let packages = self.clone();
+            // A task of its own, which is not dropped in the middle.
+            let removed = tokio::spawn(async move {
+                packages.0.layers.remove_unused(&|| packages.used(), Unused::Old).await;
+            });
+            if let Err(error) = removed.await {
+                tracing::error!("cannot look for unused layers: {error}");
+            }
             sleep(LOOK).await;
         }
     }
@@ -191,9 +198,16 @@ impl Packages {
         let digests = layers.iter().map(|layer| layer.digest);
         lock(&self.0.used).entry(desired.instance).or_default().extend(digests);
         let is_missing = |layer: &&Layer| !self.0.layers.has(layer.digest);
-        let mut missing = layers.iter().filter(is_missing);
-        if missing.any(|layer| !self.0.layers.has_room(user, layer)) {
-            self.0.layers.remove_unused(&self.used(), Unused::All).await;
+        let missing = layers.iter().filter(is_missing);
+        let missing: Vec<(Digest, Bytes)> =
+            missing.map(|layer| (layer.digest, Bytes(layer.unpacked))).collect();
+        if !missing.is_empty() {
+            let (packages, user) = (self.clone(), user.clone());
+            // A task of its own: the start may be prevented while something is removed.
+            let made = tokio::spawn(async move {
+                packages.0.layers.make_room(&user, &missing, &|| packages.used()).await
+            });
+            made.await.context("making room for layers")??;
         }
         let mut fetched = JoinSet::new();
         for (number, layer) in layers.iter().cloned().enumerate() {

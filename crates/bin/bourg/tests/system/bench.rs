@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::terminal::Terminal;
+use crate::tools::needs;
 
 /// How long a benchmark may take in an unoptimised build, beside other tests.
 const LASTS_MAX: Duration = Duration::from_secs(300);
@@ -137,6 +138,40 @@ fn a_server_answers_beside_batch_tasks() {
 }
 
 #[test]
+fn packages_are_measured_by_parts() {
+    needs("/bin/busybox", "busybox-static");
+    let mut terminal = Terminal::new();
+    let place = terminal.path("place");
+    std::fs::create_dir(&place).expect("a directory");
+    terminal.set("TMPDIR", place.clone());
+    let sizes =
+        "--image-mib 8 --files 200 --runs 2 --machines 2 --package-mib 3 --packages 500 --users 50";
+    let found = says(&terminal, &format!("packages {sizes}"));
+    assert!(is_empty(&place), "something is left in {}", place.display());
+    positive(&found["import"], &["plain_mb_per_second", "gzip_mb_per_second"]);
+    positive(&found["import"], &["sha256sum_mb_per_second", "gzip_dc_mb_per_second"]);
+    let upload = &found["upload"];
+    assert_eq!((&upload["files"], &upload["changed_files"]), (&200.into(), &2.into()));
+    // Two files of 64 KiB and the list of all files, of 13 MB.
+    let share = upload["sent_share"].as_f64().expect("a number");
+    assert!(share > 0.009 && share < 0.03, "{upload:#}");
+    positive(&found["start"], &["with_image_ms", "without_image_ms", "ratio"]);
+    let fetch = &found["fetch"];
+    positive(fetch, &["seconds"]);
+    // Each machine has the package, and no machine has it twice.
+    let copies = fetch["copies"].as_f64().expect("a number");
+    assert!(copies > 0.9 && copies < 2.1, "{fetch:#}");
+    assert_eq!(
+        (&found["memory"]["packages"], &found["memory"]["held"]),
+        (&500.into(), &true.into())
+    );
+
+    let only = says(&terminal, "packages --part memory --packages 100 --users 10");
+    let parts: Vec<&String> = only.as_object().expect("an object").keys().collect();
+    assert_eq!(parts, ["memory"]);
+}
+
+#[test]
 fn each_page_of_a_cell_is_measured_and_viewers_see_changes() {
     let size = "--machines 30 --tasks 300 --poll-seconds 1";
     let found = found(&format!("sigma {size} --viewers 10 --rate 11 --seconds 2"));
@@ -160,8 +195,18 @@ fn each_page_of_a_cell_is_measured_and_viewers_see_changes() {
 }
 
 /// Those that have a test of their own above, and the one below.
-const ALONE: [&str; 9] =
-    ["agents", "arrivals", "borglet", "commit", "failover", "isolation", "reads", "sigma", "sim"];
+const ALONE: [&str; 10] = [
+    "agents",
+    "arrivals",
+    "borglet",
+    "commit",
+    "failover",
+    "isolation",
+    "packages",
+    "reads",
+    "sigma",
+    "sim",
+];
 /// The others, with small parameters and their figures.
 const IN_SMALL: [(&str, &[&str]); 11] = [
     ("start --runs 2", &["median_ms", "p99_ms", "min_ms", "max_ms", "runs", "exec_median_ms"]),

@@ -89,6 +89,7 @@ pub(super) fn mount(
         Err(JailError::Overlay { source, .. }) if is_no_mapping(&source) => source.to_string(),
         Err(error) => return Err(error),
     };
+    site.renew_work()?;
     site.lay(plain, None)?;
     let remark = format!(
         "the files of the image keep their owners, so the task may only write where everybody may: \
@@ -164,6 +165,14 @@ impl Site<'_> {
             sys::attach_mount(mount.as_fd(), &c_path(&place)?).at("mount", layer)?;
         }
         Ok(())
+    }
+
+    /// Makes the work directory again: a mount that failed may have marked it as one of a volatile overlay, and
+    /// no other may use that (Linux 5.12 to 5.18 find out about the owners only afterwards).
+    fn renew_work(&self) -> Result<(), JailError> {
+        let path = self.dir.join(WORK_DIRECTORY);
+        fs::remove_dir_all(&path).at("remove directory", &path)?;
+        Ok(DirBuilder::new().mode(0o700).create(&path).at("create directory", &path)?)
     }
 
     /// Mounts the root: the layers of these names, below the task's own directory.

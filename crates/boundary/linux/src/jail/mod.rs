@@ -55,9 +55,18 @@ const NAMES_OPTIONS: &str = "mode=755,size=4m,nr_inodes=4096";
 /// Limits of the tmpfs at an image's `/sys`, with the cgroup's mount points.
 const SYS_OPTIONS: &str = "mode=755,size=64k,nr_inodes=256";
 
-/// What a machine, and no image, is to blame for when a mount point cannot be made.
-const OF_MACHINE: [i32; 6] =
-    [libc::ENOSPC, libc::EDQUOT, libc::EIO, libc::ENOMEM, libc::EMFILE, libc::ENFILE];
+/// What a machine, and no image, is to blame for when a mount point cannot be made. A path that is resolved
+/// below a root is to be tried again if something was renamed meanwhile (EAGAIN).
+const OF_MACHINE: [i32; 8] = [
+    libc::ENOSPC,
+    libc::EDQUOT,
+    libc::EIO,
+    libc::ENOMEM,
+    libc::EMFILE,
+    libc::ENFILE,
+    libc::EAGAIN,
+    libc::EINTR,
+];
 
 /// A jail could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -273,5 +282,30 @@ fn make_dir(path: &Path) -> Result<(), FileError> {
     match fs::create_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         result => result.at("create directory", path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::ImageRoot;
+
+    #[test]
+    fn what_every_machine_would_say_is_of_the_image() {
+        let image = Root::Image(ImageRoot { layers: Vec::new(), user: String::new() });
+        let failed = |number| JailError::MountPoint {
+            target: PathBuf::from("/etc"),
+            source: io::Error::from_raw_os_error(number),
+        };
+        for (number, is_of_image) in [
+            (libc::ENOTDIR, true),
+            (libc::ELOOP, true),
+            (libc::ENOSPC, false),
+            (libc::EAGAIN, false),
+            (libc::EINTR, false),
+        ] {
+            assert_eq!(failed(number).is_of_image(&image), is_of_image, "{number}");
+            assert!(!failed(number).is_of_image(&Root::HostSystem), "{number}");
+        }
     }
 }

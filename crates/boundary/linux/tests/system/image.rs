@@ -7,8 +7,9 @@ use std::os::unix::fs::{
 use std::path::{Path, PathBuf};
 
 use linux::Isolation;
+use linux::disk::unnamed;
 use linux::enter::Terminal;
-use linux::logs::Stream;
+use linux::logs::{Start, Stream};
 use linux::record::{
     Bind, ExitReason, IMAGE_DIRECTORY, ImageRoot, Launch, Root, UPPER_DIRECTORY, WORK_DIRECTORY,
 };
@@ -17,7 +18,9 @@ use linux::task::TaskDirectory;
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 
 use crate::rootless::unprivileged;
-use crate::support::{SmallDisk, Task, Tasks, UID, executable, is_emulated};
+use crate::support::{
+    SmallDisk, Task, Tasks, UID, executable, is_emulated, read_log, wait_readable, wait_until,
+};
 
 /// The program that is all the programs of the images of these tests; it is linked statically.
 const BUSYBOX: &str = "busybox";
@@ -592,4 +595,31 @@ fn without_root_it_is_the_same() {
         assert_eq!(task.wait_end().reason, ExitReason::Exited { code: 0 });
         left_is_removed(&tasks, &task.directory);
     });
+}
+
+/// What is written below the root is on an overlay, which is no disk; the layers below are not the task's.
+#[test]
+fn open_files_without_a_name_are_found_below_the_root_of_an_image() {
+    let (tasks, mut layers) = (Tasks::new(), Layers::new());
+    let top = layers.add();
+    fs::write(top.join("shared"), vec![1; 2_000_000]).unwrap();
+    // On the file system of the layers, as on a machine.
+    let directory = TaskDirectory::create(layers.base.path(), "open").unwrap();
+    let script =
+        "exec 3> /hidden 4< /shared; cat /shared >&3; rm /hidden /shared; echo up; exec sleep 1000";
+    let launch = layers.script(&tasks, "open", "", script);
+    let child = directory.start(&tasks.shims, &launch).unwrap();
+    let logs = directory.path().join("logs");
+    wait_until("it has files without a name", || {
+        logs.is_dir() && read_log(&logs, Stream::Stdout, Start::Beginning) == "up\n"
+    });
+    let cgroup = directory.cgroup().unwrap().unwrap();
+    let used = unnamed(&cgroup, layers.base.path()).unwrap();
+    assert_eq!((used.files, used.more), (1, false), "{used:?}");
+    assert!((2_000_000..2_010_000).contains(&used.bytes), "{used:?}");
+    directory.kill().unwrap();
+    wait_readable(&child.shim);
+    assert_eq!(unnamed(&cgroup, layers.base.path()).unwrap().files, 0);
+    directory.discard_home().unwrap();
+    directory.remove().unwrap();
 }

@@ -50,13 +50,18 @@ pub(super) struct Layers {
 }
 
 /// Which layers that nobody uses are removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Unused {
     /// Those that were not used for long; all if the disk is short.
     Old,
+    /// These, if they are there.
+    Of(BTreeSet<Digest>),
     /// All.
     All,
 }
+
+/// Says which layers are used at the moment.
+pub(super) type UsedLayers<'a> = &'a (dyn Fn() -> BTreeSet<Digest> + Send + Sync);
 
 impl Layers {
     /// Removes what an earlier process has not completed.
@@ -114,13 +119,18 @@ impl Layers {
     ) -> anyhow::Result<PathBuf> {
         let path = self.directory.join(layer.digest.to_string());
         let turn = Arc::clone(lock(&self.turns).entry(layer.digest).or_default());
-        let turn = turn.lock().await;
-        let fetched = match path.exists() {
-            true => Ok(()),
-            false => {
-                let _one_of_few = self.at_once.of(user).await;
-                self.fetch(user, layer, reader, &path).await
-            }
+        // With its turn: it may be about to be removed, or another start fetches it.
+        let is_there = async || {
+            let _turn = turn.lock().await;
+            path.exists()
+        };
+        let fetched = if is_there().await {
+            Ok(())
+        } else {
+            // That of the user first: nobody waits for a layer of a user who waits.
+            let _one_of_few = self.at_once.of(user).await;
+            let _turn = turn.lock().await;
+            if path.exists() { Ok(()) } else { self.fetch(user, layer, reader, &path).await }
         };
         drop(turn);
         lock(&self.turns).retain(|_, turn| Arc::strong_count(turn) > 1);
@@ -142,9 +152,11 @@ impl Layers {
             layer.tree.iter().map(|chunk| u64::from(chunk.length)).sum::<u64>() <= TREE_BYTES_MAX,
             "its list of files has more than {TREE_BYTES_MAX} bytes"
         );
-        let taken = LayerTaken::new(user, Bytes(layer.unpacked));
+        let taken_bytes = Bytes(layer.unpacked);
+        let taken = LayerTaken::new(user, taken_bytes);
         let room = self.taken.reserve(layer.digest, taken.clone(), self.free()?);
-        let room = room.map_err(|beyond| anyhow::anyhow!("{}", no_room(layer, user, beyond)))?;
+        let room =
+            room.map_err(|beyond| anyhow::anyhow!("{}", no_room(taken_bytes, user, beyond)))?;
         let mut tree = BTreeMap::new();
         let mut encoded = Vec::new();
         let mut chunks = reader.read(layer.tree.iter().map(|chunk| chunk.digest));
@@ -166,27 +178,27 @@ impl Layers {
         // No two have the same name: a thread whose start was prevented may still remove its own.
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let new = self.directory.join(format!("{}{}-{number}", UNFINISHED[0], layer.digest));
-        let (of, into) = (layer.clone(), new.clone());
+        let (of, path, marker) = (layer.clone(), path.to_owned(), self.marker(layer.digest));
         let (done, is_done) = oneshot::channel();
-        // A thread of its own: the few for other work that blocks would all wait for stores.
+        // A thread of its own: the few for other work that blocks would all wait for stores. It ends what it has begun,
+        // also if the start was prevented and nobody waits.
         std::thread::Builder::new().name("unpack".to_owned()).spawn(move || {
             let mut source = LayerChunks { tree, ahead };
-            let unpacked = unpack_into(&of, &mut source, &into);
-            let is_complete = unpacked.is_ok();
-            // Nobody waits if the start was prevented.
-            let is_taken = done.send(unpacked).is_ok();
-            if !(is_complete && is_taken)
-                && let Err(error) = remove_tree(&into)
+            let unpacked = unpack_into(&of, &mut source, &new).and_then(|()| {
+                taken.write(&marker.0)?;
+                put(&new, &path)?;
+                room.keep();
+                Ok(())
+            });
+            if unpacked.is_err()
+                && let Err(error) = remove_tree(&new)
             {
                 tracing::error!("cannot remove an incomplete layer: {error}");
             }
+            let _nobody_waits = done.send(unpacked);
         })?;
         let (unpacked, ()) = tokio::join!(is_done, reading);
-        unpacked.context("the thread that unpacks has ended")??;
-        taken.write(&self.marker(layer.digest).0)?;
-        fs::rename(&new, path)?;
-        room.keep();
-        Ok(())
+        unpacked.context("the thread that unpacks has ended")?
     }
 
     /// What is free for layers, so that a tenth of the disk stays free.
@@ -195,10 +207,38 @@ impl Layers {
         Ok(Bytes(disk.free_bytes.saturating_sub(disk.bytes / FREE_PART)))
     }
 
-    /// Whether a layer that is not there would fit; if not, unused ones are to be removed before it is fetched.
-    pub(super) fn has_room(&self, user: &UserName, layer: &Layer) -> bool {
-        let taken = LayerTaken::new(user, Bytes(layer.unpacked));
-        self.free().is_ok_and(|free| self.taken.has_room(layer.digest, &taken, free))
+    /// Makes room for layers of a user that are not there: out of what nobody uses of the user's, and of others only if
+    /// that would be enough. So no user who asks for more than its share empties what others keep.
+    ///
+    /// # Errors
+    /// When there is no room for all of them.
+    pub(super) async fn make_room(
+        &self,
+        user: &UserName,
+        layers: &[(Digest, Bytes)],
+        used: UsedLayers<'_>,
+    ) -> anyhow::Result<()> {
+        if self.has_room(user, layers, &BTreeSet::new())?.is_ok() {
+            return Ok(());
+        }
+        self.remove_unused(used, Unused::Of(self.taken.of(user))).await;
+        let Err(beyond) = self.has_room(user, layers, &BTreeSet::new())? else { return Ok(()) };
+        let unused = self.unused(&used(), &Unused::All)?.into_iter().collect();
+        if self.has_room(user, layers, &unused)?.is_ok() {
+            self.remove_unused(used, Unused::All).await;
+            return Ok(());
+        }
+        let bytes = layers.iter().map(|layer| layer.1.0).fold(0, u64::saturating_add);
+        Err(anyhow::anyhow!("{}", no_room(Bytes(bytes), user, beyond)))
+    }
+
+    fn has_room(
+        &self,
+        user: &UserName,
+        layers: &[(Digest, Bytes)],
+        removed: &BTreeSet<Digest>,
+    ) -> anyhow::Result<Result<(), Beyond>> {
+        Ok(self.taken.has_room(user, layers, self.free()?, removed))
     }
 
     /// Who takes how much.
@@ -210,22 +250,19 @@ impl Layers {
         UseMarker(self.directory.join(format!("{layer}.used")))
     }
 
-    /// Removes layers that nobody uses.
-    pub(super) async fn remove_unused(&self, used: &BTreeSet<Digest>, which: Unused) {
-        for layer in self.unused(used, which).unwrap_or_default() {
+    /// Removes layers that nobody uses. It must not be dropped before it is done.
+    pub(super) async fn remove_unused(&self, used: UsedLayers<'_>, which: Unused) {
+        for layer in self.unused(&used(), &which).unwrap_or_default() {
             let turn = Arc::clone(lock(&self.turns).entry(layer).or_default());
             // Somebody is fetching it, or about to use it.
             let Ok(_turn) = turn.try_lock() else { continue };
-            let (path, old) = (
-                self.directory.join(layer.to_string()),
-                self.directory.join(format!(".old-{layer}")),
-            );
+            if used().contains(&layer) {
+                continue;
+            }
+            let path = self.directory.join(layer.to_string());
+            let old = self.directory.join(format!("{}{layer}", UNFINISHED[1]));
             let marker = self.marker(layer);
-            let removed = spawn_blocking(move || {
-                fs::rename(&path, &old)?;
-                remove_tree(&old).map_err(io::Error::other)?;
-                fs::remove_file(marker.0)
-            });
+            let removed = spawn_blocking(move || remove(&path, &old, &marker));
             match removed.await.map_err(io::Error::other).and_then(|removed| removed) {
                 Ok(()) => {
                     self.taken.remove(layer);
@@ -236,7 +273,7 @@ impl Layers {
         }
     }
 
-    fn unused(&self, used: &BTreeSet<Digest>, which: Unused) -> io::Result<Vec<Digest>> {
+    fn unused(&self, used: &BTreeSet<Digest>, which: &Unused) -> io::Result<Vec<Digest>> {
         let disk = Disk::of(&self.directory).ok();
         let is_short = disk.is_some_and(|disk| disk.free_bytes < disk.bytes / FREE_PART);
         let is_old = |layer: &Digest| {
@@ -246,18 +283,40 @@ impl Layers {
         };
         let mut unused = self.all()?;
         unused.retain(|layer| {
-            !used.contains(layer) && (which == Unused::All || is_short || is_old(layer))
+            !used.contains(layer)
+                && match which {
+                    Unused::Old => is_short || is_old(layer),
+                    Unused::Of(these) => these.contains(layer),
+                    Unused::All => true,
+                }
         });
         Ok(unused)
     }
 }
 
 /// Why a layer is not fetched.
-fn no_room(layer: &Layer, user: &UserName, beyond: Beyond) -> String {
+fn no_room(bytes: Bytes, user: &UserName, beyond: Beyond) -> String {
     format!(
-        "it takes {}, and the disk of this machine has no room for it in the share of {user}, in bytes: {beyond}",
-        Bytes(layer.unpacked)
+        "it takes {bytes}, and the disk of this machine has no room for it in the share of {user}, in bytes: {beyond}"
     )
+}
+
+/// Gives a complete layer its name. One of that name has the same files.
+fn put(new: &Path, path: &Path) -> anyhow::Result<()> {
+    match fs::rename(new, path) {
+        Err(_) if path.exists() => remove_tree(new).context("cannot remove a layer that is there"),
+        renamed => renamed.with_context(|| format!("cannot rename a layer to {}", path.display())),
+    }
+}
+
+/// Removes a layer and then its marker, if it has one.
+fn remove(path: &Path, old: &Path, marker: &UseMarker) -> io::Result<()> {
+    fs::rename(path, old)?;
+    remove_tree(old).map_err(io::Error::other)?;
+    match fs::remove_file(&marker.0) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
 }
 
 /// The chunks of a layer: those of its tree, which are here, and those of its files, in the order of the tree.
@@ -285,4 +344,88 @@ fn unpack_into(layer: &Layer, source: &mut LayerChunks, into: &Path) -> anyhow::
     unpack(layer, source, directory.as_fd(), Form::Overlay)?;
     // A name that survives a power failure without the files would be a broken package for ever.
     nix::unistd::syncfs(&directory).context("cannot sync the layer")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(number: u8) -> Digest {
+        Digest::from_bytes([number; Digest::BYTES])
+    }
+
+    /// Layers as an earlier process has left them: their number, their user, and their bytes, if they have a marker.
+    fn left(place: &Path, there: &[(u8, Option<(&UserName, u64)>)]) -> Layers {
+        let layers = place.join("layers");
+        for (number, taken) in there {
+            let path = layers.join(digest(*number).to_string());
+            fs::create_dir_all(&path).expect("there is room");
+            fs::write(path.join("file"), "content").expect("there is room");
+            if let Some((user, bytes)) = taken {
+                let marker = layers.join(format!("{}.used", digest(*number)));
+                LayerTaken::new(user, Bytes(*bytes)).write(&marker).expect("there is room");
+            }
+        }
+        Layers::open(place).expect("a directory")
+    }
+
+    fn is_there(layers: &Layers, numbers: [u8; 3]) -> [bool; 3] {
+        numbers.map(|number| layers.has(digest(number)))
+    }
+
+    #[tokio::test]
+    async fn a_start_makes_room_with_its_own_layers_first() {
+        let (ana, ben): (UserName, UserName) =
+            ("ana".parse().expect("a name"), "ben".parse().expect("a name"));
+        let free = Disk::of(Path::new("/tmp")).expect("a disk").free_bytes;
+        // Of whom the unused layer that fills the disk is, how much ana asks for, whether it gets it, and what stays: that
+        // layer, another unused one of ben, and one that is used.
+        for (owner, asks, gets, stays) in [
+            (&ana, 1, true, [false, true, true]),
+            (&ben, free / 8, true, [false, false, true]),
+            (&ben, free.saturating_mul(100), false, [true, true, true]),
+        ] {
+            let place = tempfile::tempdir().expect("a temporary directory");
+            let large = free.saturating_mul(100);
+            let there = [(1, Some((owner, large))), (2, Some((&ben, 1))), (3, Some((&ben, 1)))];
+            let layers = left(place.path(), &there);
+            let used = || BTreeSet::from([digest(3)]);
+            let made = layers.make_room(&ana, &[(digest(9), Bytes(asks))], &used).await;
+            assert_eq!(made.is_ok(), gets, "{made:?}");
+            assert_eq!(is_there(&layers, [1, 2, 3]), stays, "of {owner}, {asks} asked");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_used_stays_and_a_layer_without_a_marker_goes() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let ana: UserName = "ana".parse().expect("a name");
+        let layers = left(place.path(), &[(1, None), (2, Some((&ana, 7))), (3, Some((&ana, 7)))]);
+        assert_eq!(layers.taken().totals(), (2, Bytes(14)));
+        // A start begins to use a layer after it was found to be unused.
+        let asked = AtomicU64::new(0);
+        let used = || match asked.fetch_add(1, Ordering::Relaxed) {
+            0 => BTreeSet::new(),
+            _ => BTreeSet::from([digest(2)]),
+        };
+        layers.remove_unused(&used, Unused::All).await;
+        assert_eq!(is_there(&layers, [1, 2, 3]), [false, true, false]);
+        assert_eq!(layers.taken().totals(), (1, Bytes(7)));
+        let left = fs::read_dir(place.path().join("layers")).expect("it is there").count();
+        assert_eq!(left, 2, "a layer and its marker");
+    }
+
+    #[test]
+    fn a_layer_that_cannot_have_its_name_says_so() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let at = |name: &str| place.path().join(name);
+        for name in ["new", "there"] {
+            fs::create_dir(at(name)).expect("there is room");
+            fs::write(at(name).join("file"), name).expect("there is room");
+        }
+        // One that another start has put there: it is the same.
+        put(&at("new"), &at("there")).expect("it is there");
+        assert!(!at("new").exists() && at("there").exists());
+        assert!(put(&at("new"), &at("another")).is_err());
+    }
 }

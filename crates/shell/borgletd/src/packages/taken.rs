@@ -1,7 +1,7 @@
 //! How much of a machine's disk the layers of each user take. A layer counts for the user that it was fetched for,
 //! although others may use it, too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,16 @@ use super::lock;
 
 /// The layers of a machine, present or being fetched, with their users.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Taken(Arc<Mutex<BTreeMap<Digest, LayerTaken>>>);
+pub(crate) struct Taken(Arc<Mutex<TakenRoom>>);
+
+/// What is there, and what is on its way. The disk has room for the latter, and does not know of it yet.
+#[derive(Debug, Default)]
+struct TakenRoom {
+    kept: BTreeMap<Digest, LayerTaken>,
+    /// By the number of the reservation: a layer may be on its way twice, if a start was prevented.
+    reserved: BTreeMap<u64, (Digest, LayerTaken)>,
+    reservations: u64,
+}
 
 /// What a layer takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,22 +38,22 @@ pub(super) struct LayerTaken {
 #[derive(Debug)]
 pub(super) struct ReservedRoom {
     taken: Taken,
-    layer: Digest,
-    is_kept: bool,
+    number: u64,
 }
 
 impl ReservedRoom {
     /// The layer is there now.
-    pub(super) fn keep(mut self) {
-        self.is_kept = true;
+    pub(super) fn keep(self) {
+        let mut room = lock(&self.taken.0);
+        if let Some((layer, taken)) = room.reserved.remove(&self.number) {
+            room.kept.insert(layer, taken);
+        }
     }
 }
 
 impl Drop for ReservedRoom {
     fn drop(&mut self) {
-        if !self.is_kept {
-            self.taken.remove(self.layer);
-        }
+        lock(&self.taken.0).reserved.remove(&self.number);
     }
 }
 
@@ -59,47 +68,87 @@ impl Taken {
         taken: LayerTaken,
         free: Bytes,
     ) -> Result<ReservedRoom, Beyond> {
-        let mut all = lock(&self.0);
-        room(&all, &taken, free)?;
-        all.insert(layer, taken);
-        drop(all);
-        Ok(ReservedRoom { taken: self.clone(), layer, is_kept: false })
+        let mut room = lock(&self.0);
+        room.take(&taken.user, taken.bytes, free, &BTreeSet::new())?;
+        let number = room.reservations;
+        room.reservations += 1;
+        room.reserved.insert(number, (layer, taken));
+        drop(room);
+        Ok(ReservedRoom { taken: self.clone(), number })
     }
 
-    /// Whether there is room for a layer, or it has its room already.
-    pub(super) fn has_room(&self, layer: Digest, taken: &LayerTaken, free: Bytes) -> bool {
-        let all = lock(&self.0);
-        all.contains_key(&layer) || room(&all, taken, free).is_ok()
+    /// Whether there is room for layers of a user together, if those in `removed` were gone. A layer that has its room
+    /// already needs none.
+    ///
+    /// # Errors
+    /// The user has its share, or would have more.
+    pub(super) fn has_room(
+        &self,
+        user: &UserName,
+        layers: &[(Digest, Bytes)],
+        free: Bytes,
+        removed: &BTreeSet<Digest>,
+    ) -> Result<(), Beyond> {
+        let room = lock(&self.0);
+        let on_its_way: BTreeSet<Digest> = room.reserved.values().map(|it| it.0).collect();
+        let needs = |layer: &&(Digest, Bytes)| {
+            !room.kept.contains_key(&layer.0) && !on_its_way.contains(&layer.0)
+        };
+        let sizes = layers.iter().filter(needs).map(|layer| layer.1.0);
+        let more = Bytes(sizes.fold(0, u64::saturating_add));
+        room.take(user, more, free, removed)
+    }
+
+    /// The layers that were fetched for a user and are there.
+    pub(super) fn of(&self, user: &UserName) -> BTreeSet<Digest> {
+        let room = lock(&self.0);
+        let own = room.kept.iter().filter(|layer| layer.1.user == *user);
+        own.map(|layer| *layer.0).collect()
     }
 
     /// Takes in a layer that an earlier process has fetched.
     pub(super) fn adopt(&self, layer: Digest, taken: LayerTaken) {
-        lock(&self.0).insert(layer, taken);
+        lock(&self.0).kept.insert(layer, taken);
     }
 
     /// A layer is gone.
     pub(super) fn remove(&self, layer: Digest) {
-        lock(&self.0).remove(&layer);
+        lock(&self.0).kept.remove(&layer);
     }
 
-    /// The number of layers, and the bytes of all.
+    /// The number of layers, and the bytes of all, with those on their way.
     pub(crate) fn totals(&self) -> (usize, Bytes) {
-        let all = lock(&self.0);
-        let bytes = all.values().map(|taken| taken.bytes.0).fold(0, u64::saturating_add);
-        (all.len(), Bytes(bytes))
+        let room = lock(&self.0);
+        let bytes = room.all().map(|taken| taken.bytes.0).fold(0, u64::saturating_add);
+        (room.all().count(), Bytes(bytes))
     }
 }
 
-/// Whether a user may have one more layer.
-fn room(all: &BTreeMap<Digest, LayerTaken>, more: &LayerTaken, free: Bytes) -> Result<(), Beyond> {
-    let mut held = Held::default();
-    for taken in all.values() {
-        held.all = held.all.saturating_add(taken.bytes.0);
-        if taken.user == more.user {
-            held.own = held.own.saturating_add(taken.bytes.0);
-        }
+impl TakenRoom {
+    fn all(&self) -> impl Iterator<Item = &LayerTaken> {
+        self.kept.values().chain(self.reserved.values().map(|it| &it.1))
     }
-    SharedBound::new(held.all.saturating_add(free.0)).take(held, more.bytes.0, Asker::User)
+
+    /// Whether a user may have this much more. The bound is what layers take that are there, and what is free: what is on
+    /// its way will take a part of that.
+    fn take(
+        &self,
+        user: &UserName,
+        more: Bytes,
+        free: Bytes,
+        removed: &BTreeSet<Digest>,
+    ) -> Result<(), Beyond> {
+        let there = self.kept.values().map(|taken| taken.bytes.0).fold(0, u64::saturating_add);
+        let stays = self.kept.iter().filter(|layer| !removed.contains(layer.0)).map(|it| it.1);
+        let mut held = Held::default();
+        for taken in stays.chain(self.reserved.values().map(|it| &it.1)) {
+            held.all = held.all.saturating_add(taken.bytes.0);
+            if taken.user == *user {
+                held.own = held.own.saturating_add(taken.bytes.0);
+            }
+        }
+        SharedBound::new(there.saturating_add(free.0)).take(held, more.0, Asker::User)
+    }
 }
 
 impl LayerTaken {
@@ -167,6 +216,59 @@ mod tests {
         assert_eq!(taken.totals(), (2, Bytes(1_050)));
         taken.remove(digest(1));
         assert_eq!(taken.totals(), (1, Bytes(350)));
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_no_room_for_more() {
+        let (ana, ben): (UserName, UserName) =
+            ("ana".parse().expect("a name"), "ben".parse().expect("a name"));
+        let taken = Taken::default();
+        // Nothing is written yet, so the disk still says that all is free. Half of seven eighths is one user's.
+        let free = Bytes(1_600);
+        let reserve = |user: &UserName, number: u8, bytes: u64| {
+            taken.reserve(digest(number), LayerTaken::new(user, Bytes(bytes)), free)
+        };
+        let first = reserve(&ana, 1, 400).expect("there is room");
+        let second = reserve(&ana, 2, 300).expect("there is room");
+        assert_eq!(reserve(&ana, 3, 1).err(), Some(Beyond::Share { own: 700, share: 700 }));
+        assert_eq!(reserve(&ben, 4, 351).err(), Some(Beyond::Share { own: 0, share: 350 }));
+        assert_eq!(taken.totals(), (2, Bytes(700)));
+        // Twice on its way, and once there.
+        let again = reserve(&ben, 1, 350).expect("there is room");
+        first.keep();
+        drop(again);
+        drop(second);
+        assert_eq!(taken.totals(), (1, Bytes(400)));
+        assert_eq!(
+            (taken.of(&ana), taken.of(&ben)),
+            (BTreeSet::from([digest(1)]), BTreeSet::new())
+        );
+    }
+
+    #[test]
+    fn the_layers_of_an_image_need_room_together() {
+        let ana: UserName = "ana".parse().expect("a name");
+        let ben: UserName = "ben".parse().expect("a name");
+        let taken = Taken::default();
+        taken.adopt(digest(1), LayerTaken::new(&ben, Bytes(800)));
+        let fits = |layers: &[(u8, u64)], removed: &[u8]| {
+            let layers: Vec<_> =
+                layers.iter().map(|layer| (digest(layer.0), Bytes(layer.1))).collect();
+            let removed = removed.iter().copied().map(digest).collect();
+            taken.has_room(&ana, &layers, Bytes(800), &removed).is_ok()
+        };
+        // Seven eighths of 1,600 without the 800, and half of that.
+        for (layers, removed, is_enough) in [
+            (&[(2, 300)][..], &[][..], true),
+            (&[(2, 301)], &[], false),
+            (&[(2, 150), (3, 150)], &[], true),
+            (&[(2, 200), (3, 200)], &[], false),
+            (&[(1, 800), (2, 300)], &[], true),
+            (&[(2, 200), (3, 200)], &[1], true),
+            (&[(2, 701)], &[1], false),
+        ] {
+            assert_eq!(fits(layers, removed), is_enough, "{layers:?} without {removed:?}");
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ enum Becomes {
 }
 
 /// Every example, with its jobs.
-const EXAMPLES: [(&str, Becomes, &[&str]); 10] = [
+const EXAMPLES: [(&str, Becomes, &[&str]); 12] = [
     ("hello.bcl", Becomes::Healthy, &["hello"]),
     ("batch.bcl", Becomes::Finished, &["pi"]),
     ("pipeline.bcl", Becomes::Finished, &["extract", "transform", "load"]),
@@ -28,6 +28,8 @@ const EXAMPLES: [(&str, Becomes, &[&str]); 10] = [
     ("allocs.bcl", Becomes::Healthy, &["room", "web", "saver"]),
     ("own-network.bcl", Becomes::Healthy, &["site"]),
     ("leader.bcl", Becomes::Healthy, &["elected"]),
+    ("nginx.bcl", Becomes::Healthy, &["nginx"]),
+    ("python.bcl", Becomes::Healthy, &["python"]),
     ("proxy.bcl", Becomes::Healthy, &["blue", "green", "balancer"]),
     ("too-big.bcl", Becomes::Pending, &["too-big"]),
 ];
@@ -38,6 +40,9 @@ fn every_example_runs() {
     // On a machine with two cores, `workers.bcl` needs what the others would use.
     // What `proxy.bcl` says is needed.
     cell.ok("bourg service set front --port http -l app=front");
+    for image in ["nginx", "python"] {
+        crate::example_images::import(&cell, image);
+    }
     for (file, becomes, jobs) in EXAMPLES {
         let line = match becomes {
             Becomes::Healthy => format!("bourg run $EXAMPLES/{file}"),
