@@ -161,7 +161,7 @@ pub struct Swarm {
     sources: Vec<ChunkSource>,
     seed: u64,
     next: AskId,
-    /// When a machine last sent a chunk; the beginning before.
+    /// When a machine last sent a chunk.
     peers_sent: Time,
 }
 
@@ -177,7 +177,8 @@ impl Swarm {
         }
         let left = wanted.count();
         let (on_their_way, sources) = (BTreeMap::new(), Vec::new());
-        let (next, peers_sent) = (AskId(0), now);
+        // At the beginning machines have less time: they may have nothing yet.
+        let (next, peers_sent) = (AskId(0), now - Span(PEER_PAUSE.0 - LOOK.0));
         Self { wanted, arrived, left, on_their_way, sources, seed, next, peers_sent }
     }
 
