@@ -43,6 +43,7 @@ mod enrolment;
 mod env_values;
 mod events;
 mod exec;
+mod fanout;
 mod faults;
 mod full;
 mod grown;
