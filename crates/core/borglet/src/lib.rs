@@ -40,8 +40,8 @@ pub use state::{
     SaverLaunch, Settings, memory_reserve,
 };
 pub use swarm::{
-    AskId, BANNED_FOR, Bans, ChunkSet, PEER_PAUSE, PeerFault, STALLED, SendPace, SourceId, SourceKind,
-    Swarm, SwarmAction, SwarmState,
+    AskId, BANNED_FOR, Bans, ChunkSet, PEER_PAUSE, PeerFault, STALLED, SendPace, SourceId,
+    SourceKind, Swarm, SwarmAction, SwarmState,
 };
 pub use usage::{Counters, Reading, Recorder, Round, TaskReading};
 

@@ -306,7 +306,9 @@ impl Swarm {
         let count = self.sources.len();
         let of_kind = |kind| move |source: &ChunkSource| source.kind == kind;
         let is_peer = of_kind(SourceKind::Peer);
-        for number in (0..count).filter(|number| is_peer(&self.sources[*number])).collect::<Vec<_>>() {
+        for number in
+            (0..count).filter(|number| is_peer(&self.sources[*number])).collect::<Vec<_>>()
+        {
             self.ask(SourceId(number), PEER_REQUESTS, PEER_CHUNKS, now, &mut actions);
         }
         let has_peers =

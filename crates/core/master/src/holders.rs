@@ -169,7 +169,11 @@ mod tests {
         for number in 0..=PACKAGES_OF_A_MACHINE_MAX {
             holders.asked(&name(1), package(u8::try_from(number).expect("few")), Time(5));
         }
-        assert_eq!(holders.of(package(0), &name(2), Time(5), near), [], "the oldest of its packages");
+        assert_eq!(
+            holders.of(package(0), &name(2), Time(5), near),
+            [],
+            "the oldest of its packages"
+        );
         assert_eq!(holders.of(package(1), &name(2), Time(5), near), [name(1)]);
         let later = Time(5) + REMEMBERED;
         assert_eq!(holders.of(package(1), &name(2), later, near), []);

@@ -83,7 +83,9 @@ pub(crate) fn measure(options: &Options) -> Done {
     let format = if options.json { Format::Json } else { Format::Table };
     output::object(&format, &figures, "fanout", || {
         let line = |way: &str, copies: f64, seconds: f64| {
-            format!("{way}: the store sends {copies:.2} copies, and all have it after {seconds:.2} s\n")
+            format!(
+                "{way}: the store sends {copies:.2} copies, and all have it after {seconds:.2} s\n"
+            )
         };
         format!(
             "{machines} machines fetch {size} over links of {} a second\n{}{}{}",
@@ -185,7 +187,15 @@ impl Simulation {
                         let Some(from) = fetcher.sources.get(source.0).copied() else { continue };
                         let (chunks, begins) = (chunks.into(), now + STEP);
                         let left = CHUNK;
-                        self.transfers.push(Transfer { to, from, ask, source, chunks, left, begins });
+                        self.transfers.push(Transfer {
+                            to,
+                            from,
+                            ask,
+                            source,
+                            chunks,
+                            left,
+                            begins,
+                        });
                     }
                     SwarmAction::Drop { source, .. } => {
                         self.transfers.retain(|it| it.to != to || it.source != source);

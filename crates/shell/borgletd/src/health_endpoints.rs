@@ -93,8 +93,16 @@ pub(super) fn pages(
     registry.register("bourg_borglet_memory_shortages", help, shortages);
     let fetched = &packages.fetched;
     for (name, help, counter) in [
-        ("bourg_borglet_packages_sent_bytes", "Bytes of packages sent to other machines", &packages.sent),
-        ("bourg_borglet_packages_from_stores_bytes", "Bytes of packages from stores", &fetched.from_stores),
+        (
+            "bourg_borglet_packages_sent_bytes",
+            "Bytes of packages sent to other machines",
+            &packages.sent,
+        ),
+        (
+            "bourg_borglet_packages_from_stores_bytes",
+            "Bytes of packages from stores",
+            &fetched.from_stores,
+        ),
         (
             "bourg_borglet_packages_from_machines_bytes",
             "Bytes of packages from other machines",

@@ -84,7 +84,8 @@ impl Packages {
     ) -> anyhow::Result<Self> {
         let identity = credentials.credentials().identity().to_string();
         let seed = package::chunk::digest_of(identity.as_bytes());
-        let seed = seed.as_bytes().iter().take(8).fold(0, |seed, byte| seed << 8 | u64::from(*byte));
+        let seed =
+            seed.as_bytes().iter().take(8).fold(0, |seed, byte| seed << 8 | u64::from(*byte));
         let (clock, bans, counts) = (Clock::start(), Mutex::default(), FetchCounts::default());
         let fetching = Fetching { clock, bans, counts, seed: Random::mixed(seed) };
         let layers = Layers::open(&files.directory.join("packages"), fetching)?;

@@ -79,7 +79,10 @@ impl Service {
         let server = server.max_decoding_message_size(most).max_encoding_message_size(most);
         let peers = PackagePeersServer::new(sharing);
         let peers = peers.max_decoding_message_size(rpc::transport::MAX_REQUEST_BYTES);
-        let calls = Routes::new(server).add_service(peers).into_axum_router().fallback(process::health::not_found);
+        let calls = Routes::new(server)
+            .add_service(peers)
+            .into_axum_router()
+            .fallback(process::health::not_found);
         Routes::from(calls.merge(pages))
     }
 }

@@ -28,7 +28,7 @@ fn package(cell: &Cell) {
 fn job(cell: &Cell, name: &str, tasks: usize) {
     let job = format!(
         "{{ name: '{name}', cmd: ['wc', '-c', '/packages/big/random'], cpu: 0.05, ram: '16 MiB', \
-         priority: 'free', tasks: {tasks}, maxPerMachine: 1, packages: ['big@1'] }}"
+         priority: 'free', tasks: {tasks}, maxPerMachine: {{ tasks: 1, hard: true }}, packages: ['big@1'] }}"
     );
     cell.write(&format!("{name}.bcl"), job);
 }
@@ -57,7 +57,8 @@ fn machines_that_start_together_take_less_than_two_copies_from_the_store() {
     job(&cell, "all", 6);
     cell.ok("bourg run all.bcl --wait");
     let machines = cell.ok("bourg machines -o address");
-    let total = |name| machines.lines().map(|address| counted(&cell, address.trim(), name)).sum::<f64>();
+    let total =
+        |name| machines.lines().map(|address| counted(&cell, address.trim(), name)).sum::<f64>();
     let (stores, others) = (total(FROM_STORES), total(FROM_MACHINES));
     let size = SIZE as f64;
     assert!(stores >= size && stores < 2.0 * size, "{stores} bytes from the store");
@@ -86,9 +87,7 @@ fn a_machine_that_is_killed_while_it_sends_does_not_fail_the_others() {
     until("it sends", || counted(&cell, slow.address(), SENT) > 0.0);
     slow.signal(Signal::SIGKILL);
     slow.is_gone();
-    until("the task has run", || {
-        cell.ok("bourg status two -o tasks.0.state").contains("finished")
-    });
+    until("the task has run", || cell.ok("bourg status two -o tasks.0.state").contains("finished"));
     assert!(counted(&cell, other.address(), FROM_STORES) > 0.0, "the rest is from the store");
 }
 

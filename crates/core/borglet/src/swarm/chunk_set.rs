@@ -140,7 +140,11 @@ mod tests {
             let all = ChunkSet::all(length);
             assert_eq!((all.count(), all.length()), (length as usize, length));
             assert_eq!(ChunkSet::from_bits(length, &all.to_bits()), all);
-            assert_eq!(ChunkSet::from_bits(length, &[0xff; 40]), all, "what is behind does not count");
+            assert_eq!(
+                ChunkSet::from_bits(length, &[0xff; 40]),
+                all,
+                "what is behind does not count"
+            );
             assert_eq!(ChunkSet::from_bits(length, &[]), ChunkSet::none(length));
         }
         let mut set = ChunkSet::none(70);

@@ -38,7 +38,8 @@ mod tests {
     #[test]
     fn a_pace_is_kept_but_for_a_burst() {
         let mut pace = SendPace::new(Bytes(1_000_000));
-        let mut sent = |bytes: u64, at: u64| pace.delay(Bytes(bytes), Time(at)).map(|delay| delay.0);
+        let mut sent =
+            |bytes: u64, at: u64| pace.delay(Bytes(bytes), Time(at)).map(|delay| delay.0);
         for (bytes, at, delay) in [
             (250_000, 1_000_000, 0),
             (100_000, 1_000_000, 0),

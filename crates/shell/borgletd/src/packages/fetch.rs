@@ -94,12 +94,26 @@ pub(crate) struct FetchCounts {
 /// What has come of a request.
 enum Incoming {
     Holds(Option<ChunkSet>),
-    Chunk { ask: AskId, position: u32, bytes: Vec<u8> },
-    Lacks { ask: AskId, position: u32 },
+    Chunk {
+        ask: AskId,
+        position: u32,
+        bytes: Vec<u8>,
+    },
+    Lacks {
+        ask: AskId,
+        position: u32,
+    },
     Answered(AskId),
-    Failed { why: PeerFault, error: anyhow::Error },
+    Failed {
+        why: PeerFault,
+        error: anyhow::Error,
+    },
     /// The thread that writes says that a chunk is there.
-    Came { ask: AskId, position: u32, bytes: u64 },
+    Came {
+        ask: AskId,
+        position: u32,
+        bytes: u64,
+    },
 }
 
 /// What has come, with where it came from.
@@ -152,7 +166,9 @@ impl Fetching {
                         };
                         running.push((source, handle));
                     }
-                    SwarmAction::Drop { source, why } => self.dropped(&peers, &mut running, source, why),
+                    SwarmAction::Drop { source, why } => {
+                        self.dropped(&peers, &mut running, source, why)
+                    }
                 }
             }
             match swarm.state() {
@@ -233,7 +249,8 @@ fn writer(spool: &Arc<Spool>) -> anyhow::Result<(mpsc::Sender<Of>, mpsc::Receive
                 Incoming::Chunk { ask, position, bytes } => match spool.put(position, &bytes) {
                     Ok(true) => Incoming::Came { ask, position, bytes: bytes.len() as u64 },
                     Ok(false) => {
-                        let error = anyhow::anyhow!("chunk {position} has other bytes than it should");
+                        let error =
+                            anyhow::anyhow!("chunk {position} has other bytes than it should");
                         Incoming::Failed { why: PeerFault::WrongBytes, error }
                     }
                     Err(error) => {
@@ -260,7 +277,13 @@ struct OfStore {
 }
 
 impl OfStore {
-    async fn send_to(self, to: mpsc::Sender<Of>, ask: AskId, source: SourceId, positions: Vec<u32>) {
+    async fn send_to(
+        self,
+        to: mpsc::Sender<Of>,
+        ask: AskId,
+        source: SourceId,
+        positions: Vec<u32>,
+    ) {
         let mut reading = self.reader.read(self.digests);
         let mut positions = positions.into_iter();
         let last = loop {
@@ -272,7 +295,9 @@ impl OfStore {
                     }
                 }
                 Ok(None) => break Incoming::Answered(ask),
-                Err(error) => break Incoming::Failed { why: PeerFault::Failed, error: error.into() },
+                Err(error) => {
+                    break Incoming::Failed { why: PeerFault::Failed, error: error.into() };
+                }
             }
         };
         // Nobody waits for it when the start was prevented.

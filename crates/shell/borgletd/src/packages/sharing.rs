@@ -125,7 +125,8 @@ impl Sharing {
         let manifest = Manifest::decode(&request.manifest);
         let manifest = manifest.map_err(|error| invalid(error.to_string()))?;
         let digest = <[u8; Digest::BYTES]>::try_from(request.layer.as_slice());
-        let digest = digest.map_err(|_| invalid("the digest of the layer has 32 bytes".to_owned()))?;
+        let digest =
+            digest.map_err(|_| invalid("the digest of the layer has 32 bytes".to_owned()))?;
         let digest = Digest::from_bytes(digest);
         let mut layers = manifest.variants.into_iter().flat_map(|variant| variant.layers);
         layers.find(|layer| layer.digest == digest).ok_or_else(|| {

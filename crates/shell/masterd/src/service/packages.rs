@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 use api::v1;
 use api::v1::past_question::Question;
 use cell::{
-    Cell, DeletePackage, FailureDomain, Machine, MachineState, Package, PackageId, PackagePermission,
-    Permission, Permitted, Rejection, Reply, SetPackage,
+    Cell, DeletePackage, FailureDomain, Machine, MachineState, Package, PackageId,
+    PackagePermission, Permission, Permitted, Rejection, Reply, SetPackage,
 };
 use master::Holders;
 use model::{
@@ -130,7 +130,12 @@ impl Packages {
     }
 
     /// The machines that may have a package for another, which is one of them from now on.
-    fn holders(&self, cell: &Cell, package: Digest, machine: &MachineName) -> Vec<v1::PackageHolder> {
+    fn holders(
+        &self,
+        cell: &Cell,
+        package: Digest,
+        machine: &MachineName,
+    ) -> Vec<v1::PackageHolder> {
         let now = micros(SystemTime::now());
         let rack = |machine: &Machine| machine.domain(FailureDomain::Rack).map(str::to_owned);
         let own = cell.machine_named(machine).and_then(|machine| rack(machine));
