@@ -163,6 +163,8 @@ pub struct Swarm {
     next: AskId,
     /// When a machine last sent a chunk.
     peers_sent: Time,
+    /// The store fails, and machines have sent nothing for long.
+    is_given_up: bool,
 }
 
 impl Swarm {
@@ -179,7 +181,17 @@ impl Swarm {
         let (on_their_way, sources) = (BTreeMap::new(), Vec::new());
         // At the beginning machines have less time: they may have nothing yet.
         let (next, peers_sent) = (AskId(0), now - Span(PEER_PAUSE.0 - LOOK.0));
-        Self { wanted, arrived, left, on_their_way, sources, seed, next, peers_sent }
+        Self {
+            wanted,
+            arrived,
+            left,
+            on_their_way,
+            sources,
+            seed,
+            next,
+            peers_sent,
+            is_given_up: false,
+        }
     }
 
     /// Adds a source. Nothing is known of what a machine has before it has said it.
@@ -210,6 +222,7 @@ impl Swarm {
         };
         match self.left {
             0 => SwarmState::Done,
+            _ if self.is_given_up => SwarmState::Stuck,
             _ if self.sources.iter().any(is_usable) => SwarmState::Fetching,
             _ => SwarmState::Stuck,
         }
@@ -302,6 +315,12 @@ impl Swarm {
                 source.state = SourceState::Active;
             }
         }
+        let is_failing = |source: &ChunkSource| {
+            source.kind == SourceKind::Store && source.failures >= STORE_FAILURES
+        };
+        // Machines may wait for each other as long as the store is gone.
+        self.is_given_up =
+            self.sources.iter().any(is_failing) && now.since(self.peers_sent) >= STALLED;
         // Machines first: what they have is not asked of the store.
         let count = self.sources.len();
         let of_kind = |kind| move |source: &ChunkSource| source.kind == kind;

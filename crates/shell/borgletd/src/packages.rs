@@ -202,7 +202,10 @@ impl Packages {
         let mut peers = Vec::new();
         if encoded.len() <= KEPT_MANIFEST_BYTES_MAX {
             for holder in holders.into_iter().take(PEERS_MAX) {
-                peers.push(Peer::new(holder, credentials, &right, &encoded)?);
+                match Peer::new(holder, credentials, &right, &encoded) {
+                    Ok(peer) => peers.push(peer),
+                    Err(error) => tracing::warn!("a machine that has {id} is not asked: {error}"),
+                }
             }
         }
         Ok((manifest, Sources { store, peers }))

@@ -180,3 +180,23 @@ fn what_a_machine_lacks_is_not_asked_of_it_again() {
     let later = asked(&swarm.next(at(501)));
     assert_eq!((later.concat_chunks(0), later.concat_chunks(1)), (vec![1], vec![]));
 }
+
+#[test]
+fn machines_that_have_nothing_do_not_hide_that_the_store_is_gone() {
+    let mut swarm = Swarm::new(3, [], 1, at(0));
+    let store = swarm.add(SourceKind::Store, at(0));
+    let peer = swarm.add(SourceKind::Peer, at(0));
+    for ms in (0..=10_000).step_by(100) {
+        assert_eq!(swarm.state(), SwarmState::Fetching, "at {ms}");
+        for action in swarm.next(at(ms)) {
+            let SwarmAction::Ask { ask, source, .. } = action else { panic!("{action:?}") };
+            if source == store {
+                swarm.failed(store, PeerFault::Failed, at(ms));
+            } else {
+                swarm.holds(peer, Some(ChunkSet::none(3)), at(ms));
+                swarm.answered(ask, peer, at(ms));
+            }
+        }
+    }
+    assert_eq!(swarm.state(), SwarmState::Stuck);
+}

@@ -120,8 +120,7 @@ enum Incoming {
 type Of = (SourceId, Incoming);
 
 impl Fetching {
-    /// Fetches the chunks of a spool that are not there, and returns when all are. Positions below `base` are those of
-    /// the tree.
+    /// Fetches the chunks of a spool that are not there, and returns when all are.
     pub(super) async fn fetch(
         &self,
         layer: Digest,
@@ -140,8 +139,7 @@ impl Fetching {
                 peers.insert(swarm.add(SourceKind::Peer, now), peer);
             }
         }
-        let (to_writer, written) = writer(spool)?;
-        let mut written = written;
+        let (to_writer, mut written) = writer(spool)?;
         let mut requests = JoinSet::new();
         let mut running: Vec<(SourceId, AbortHandle)> = Vec::new();
         let mut ticks = interval(TICK);

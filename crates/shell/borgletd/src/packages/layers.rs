@@ -82,6 +82,10 @@ impl Drop for PartialEnd<'_> {
     fn drop(&mut self) {
         lock(&self.layers.partial).remove(&self.layer);
         self.spool.end("the layer is not fetched any more");
+        if !self.layers.has(self.layer) {
+            let removed = fs::remove_file(self.layers.tree_file(self.layer));
+            removed.unwrap_or_else(|error| tracing::warn!("the tree of {}: {error}", self.layer));
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -35,7 +36,7 @@ use super::{KEPT_MANIFEST_BYTES_MAX, Packages, lock};
 /// How many bytes a machine sends to others per second, unless it is told otherwise.
 pub(crate) const SHARE_RATE: Bytes = Bytes(100 << 20);
 /// How many requests of other machines are answered at once, and how many of one machine.
-const REQUESTS_MAX: usize = 64;
+const REQUESTS_MAX: usize = 128;
 const REQUESTS_OF_ONE: usize = 16;
 /// The maximum number of chunks in one request.
 const REQUESTED_MAX: usize = 64;
@@ -44,7 +45,7 @@ const SENT_BYTES_MAX: u32 = 1 << 20;
 /// The number of layers of which it is known where their chunks are, without reading their trees again.
 const PLACES_KEPT_MAX: usize = 8;
 /// How many answers wait for a machine that reads slowly, and for how long.
-const QUEUE: usize = 4;
+const QUEUE: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The service for other machines. Clones share their state.
@@ -68,8 +69,14 @@ struct Inner {
 /// What chunks of a layer are read from.
 #[derive(Clone)]
 enum ReadFrom {
-    Directory { directory: Arc<File>, tree: Arc<File>, places: Arc<ChunkPlaces> },
+    Directory {
+        directory: Arc<File>,
+        tree: Arc<File>,
+        places: Arc<ChunkPlaces>,
+    },
     Partial(Arc<PartialLayer>),
+    /// It may be on its way soon.
+    Nothing,
 }
 
 impl Sharing {
@@ -135,11 +142,11 @@ impl Sharing {
     }
 
     /// Where the chunks of a layer are read from.
-    async fn found(&self, layer: Layer) -> anyhow::Result<Option<ReadFrom>> {
+    async fn found(&self, layer: Layer) -> anyhow::Result<ReadFrom> {
         let digest = layer.digest;
         let (directory, tree) = match self.0.packages.0.layers.here(digest) {
-            None => return Ok(None),
-            Some(LayerHere::Some(partial)) => return Ok(Some(ReadFrom::Partial(partial))),
+            None => return Ok(ReadFrom::Nothing),
+            Some(LayerHere::Some(partial)) => return Ok(ReadFrom::Partial(partial)),
             Some(LayerHere::All { directory, tree }) => (directory, tree),
         };
         let (directory, file) = (Arc::new(File::open(directory)?), Arc::new(File::open(&tree)?));
@@ -159,7 +166,7 @@ impl Sharing {
             }
         };
         drop(kept);
-        Ok(Some(ReadFrom::Directory { directory, tree: file, places }))
+        Ok(ReadFrom::Directory { directory, tree: file, places })
     }
 
     /// Sends what was asked for, at the pace of this machine.
@@ -212,16 +219,17 @@ fn read_places(layer: &Layer, tree: &Path) -> anyhow::Result<ChunkPlaces> {
 }
 
 impl ReadFrom {
-    fn places(&self) -> &ChunkPlaces {
+    fn places(&self) -> Option<&ChunkPlaces> {
         match self {
-            Self::Directory { places, .. } => places,
-            Self::Partial(partial) => &partial.places,
+            Self::Directory { places, .. } => Some(places),
+            Self::Partial(partial) => Some(&partial.places),
+            Self::Nothing => None,
         }
     }
 
     /// The length of a chunk; 0 if it is none, or is not sent.
     fn length(&self, position: u32) -> u32 {
-        let chunk = self.places().chunks().get(position as usize);
+        let chunk = self.places().and_then(|places| places.chunks().get(position as usize));
         chunk.map(|chunk| chunk.length).filter(|length| *length <= SENT_BYTES_MAX).unwrap_or(0)
     }
 
@@ -230,6 +238,7 @@ impl ReadFrom {
         match self {
             Self::Directory { .. } => Vec::new(),
             Self::Partial(partial) => partial.spool.here().to_bits(),
+            Self::Nothing => vec![0],
         }
     }
 
@@ -241,14 +250,12 @@ impl ReadFrom {
         match self {
             Self::Partial(partial) => Ok(partial.spool.get(position)?.unwrap_or_default()),
             Self::Directory { tree, places, .. } if position < places.of_tree() => {
-                use std::os::unix::fs::FileExt as _;
-
-                let before = places.chunks().iter().take(position as usize);
-                let offset = before.map(|chunk| u64::from(chunk.length)).sum();
+                let offset = places.offset_in_tree(position).ok_or(io::ErrorKind::NotFound)?;
                 let mut bytes = vec![0; self.length(position) as usize];
                 tree.read_exact_at(&mut bytes, offset)?;
                 Ok(bytes)
             }
+            Self::Nothing => Ok(Vec::new()),
             Self::Directory { directory, places, .. } => places.read(position, directory.as_fd()),
         }
     }
@@ -275,11 +282,8 @@ impl rpc::service::package_peers_server::PackagePeers for Sharing {
                 request.chunks.len()
             )));
         }
-        let digest = layer.digest;
         let found = self.found(layer).await;
-        let found = found.map_err(|error| Status::internal(format!("{error:#}")))?;
-        let from = found
-            .ok_or_else(|| Status::not_found(format!("layer {digest} is not on this machine")))?;
+        let from = found.map_err(|error| Status::internal(format!("{error:#}")))?;
         let (to, answers) = mpsc::channel(QUEUE);
         tokio::spawn(self.clone().send(from, request.chunks, to, slot));
         Ok(Response::new(ReceiverStream::new(answers)))
