@@ -204,7 +204,7 @@ mod tests {
             match places.read(position, directory.as_fd()) {
                 Ok(bytes) => assert_eq!(digest_of(&bytes), chunk.digest),
                 Err(_) => {
-                    let offset = places.offset_in_tree(position).unwrap() as usize;
+                    let offset = usize::try_from(places.offset_in_tree(position).unwrap()).unwrap();
                     let bytes = &tree[offset..offset + chunk.length as usize];
                     assert_eq!(digest_of(bytes), chunk.digest);
                 }

@@ -12,7 +12,7 @@ use crate::pages::{Of, call, value};
 use crate::tools::needs;
 
 /// The size of the package, in bytes.
-const SIZE: u64 = 24 << 20;
+const SIZE: u32 = 24 << 20;
 
 /// Builds a package of random bytes.
 fn package(cell: &Cell) {
@@ -60,7 +60,7 @@ fn machines_that_start_together_take_less_than_two_copies_from_the_store() {
     let total =
         |name| machines.lines().map(|address| counted(&cell, address.trim(), name)).sum::<f64>();
     let (stores, others) = (total(FROM_STORES), total(FROM_MACHINES));
-    let size = SIZE as f64;
+    let size = f64::from(SIZE);
     assert!(stores >= size && stores < 2.0 * size, "{stores} bytes from the store");
     assert!(stores + others >= 6.0 * size, "{stores} bytes from the store, {others} from machines");
     assert!(total(SENT) >= others, "what has come was sent");
