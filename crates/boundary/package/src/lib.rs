@@ -17,6 +17,7 @@
 //! - [`chunk`]: digests, the cutter, where chunks go to and come from
 //! - [`tree`]: the files of a layer, and their encoding
 //! - [`layer`]: what can be wrong with the tree of a layer
+//! - [`located`]: where chunks are in an unpacked layer
 //! - [`manifest`]: the layers of a package, and how an image is started
 //! - [`directory`]: from a directory to a package
 //! - [`archive`]: from a container image to a package
@@ -30,6 +31,7 @@ mod contents;
 pub mod directory;
 mod fields;
 pub mod layer;
+pub mod located;
 pub mod manifest;
 mod sys;
 pub mod tree;
@@ -40,6 +42,7 @@ pub use archive::{ImportError, ImportOptions, import};
 pub use chunk::{ChunkRef, ChunkSink, ChunkSource, MemoryChunks, digest_of};
 pub use directory::{PackError, PackLimits, Packed, pack};
 pub use layer::LayerError;
+pub use located::{ChunkPlaces, LocateError};
 pub use manifest::{ImageConfig, Layer, Manifest, ManifestError, Variant};
 pub use tree::{EntryAttributes, EntryKind, Segment, TreeEntry, TreeError, TreeReader, TreeWriter};
 pub use unpack::{Form, UnpackError, Unpacked, unpack};

@@ -29,6 +29,7 @@ mod files;
 pub mod identity;
 pub mod metadata;
 pub mod request;
+pub mod rights;
 mod rotating;
 pub mod service;
 pub mod statement;

@@ -17,6 +17,7 @@ mod log_retention;
 mod shortage;
 mod starvation;
 mod state;
+mod swarm;
 mod usage;
 
 pub use cores::Topology;
@@ -37,6 +38,10 @@ pub use state::{
     HeldPort, Holder, Input, KEPT_DATA_MAX, KeptData, MemoryReport, Probe, Recovered,
     RecoveredAlloc, RecoveredAttempt, RecoveredData, RecoveredStatus, Rule, SAVERS_MAX,
     SaverLaunch, Settings, memory_reserve,
+};
+pub use swarm::{
+    AskId, BANNED_FOR, Bans, ChunkSet, PEER_PAUSE, PeerFault, STALLED, SendPace, SourceId,
+    SourceKind, Swarm, SwarmAction, SwarmState,
 };
 pub use usage::{Counters, Reading, Recorder, Round, TaskReading};
 

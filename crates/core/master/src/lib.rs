@@ -28,6 +28,7 @@ mod allowance;
 mod controller;
 mod failure_detector;
 mod fraction;
+mod holders;
 mod rate;
 mod second_opinion;
 
@@ -40,6 +41,7 @@ use model::{Bytes, InstanceId, MachineId, MachineName, ReplicaId, Span, Time};
 
 use controller::{Controllers, Turn};
 pub use fraction::{NoShare, Share};
+pub use holders::{HOLDERS_NAMED, Holders};
 pub use partition::{Partition, Second, Spread, owner};
 pub use reachability::Reachability;
 pub use reclaim::{Pace, Rejected, Rejection};

@@ -5,6 +5,7 @@ mod apply;
 mod borglet;
 mod cluster;
 mod estimate;
+mod fanout;
 mod greedy;
 mod history;
 mod lab;
@@ -110,6 +111,8 @@ pub enum Benchmark {
     },
     /// Measure the estimates of reservations: the time of a round, and their part of the log.
     Estimate(estimate::Options),
+    /// Simulate how a package reaches many machines: from the store only, along a tree, and as a swarm.
+    Fanout(fanout::Options),
     /// Measure the names of a large cell: following changes, records, and their memory.
     Names {
         /// The number of machines of the cell.
@@ -189,6 +192,7 @@ impl Benchmark {
             }
             Self::Estimate(options) => estimate::measure(&options),
             Self::Packages(options) => packages::measure(&options),
+            Self::Fanout(options) => fanout::measure(&options),
             Self::Resolver(options) => cluster::resolver::measure(&options),
             Self::Sim { trace, minutes, poll_interval, replicas, seed, json } => {
                 let poll_interval = Span::from_secs(poll_interval);

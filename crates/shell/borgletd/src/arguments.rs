@@ -11,6 +11,7 @@ use process::reached_at;
 
 use crate::Options;
 use crate::capacity::{DISK_RATE, Limits};
+use crate::packages::SHARE_RATE;
 use crate::port_isolation::{PORT_ISOLATION_VARIABLE, WantedPortIsolation};
 use crate::uids::Uids;
 
@@ -63,6 +64,9 @@ pub struct BorgletArgs {
     /// The throughput of the machine's disks per second, of which tasks can request a share.
     #[arg(long, default_value_t = DISK_RATE, value_name = "BYTES")]
     disk_rate: Bytes,
+    /// How much this machine sends per second of the packages that it has to other machines that fetch them. 0: nothing.
+    #[arg(long, default_value_t = SHARE_RATE, value_name = "BYTES")]
+    share_packages: Bytes,
     /// The range of user ids for tasks. Several Borglets on one host should have ranges of their own.
     #[arg(long, default_value_t, value_name = "FIRST-LAST")]
     uids: Uids,
@@ -94,6 +98,7 @@ pub fn start(args: BorgletArgs) -> anyhow::Result<()> {
         port_isolation: args.port_isolation,
         task_network: args.task_network,
         limits: Limits { cpu: args.cpu, ram: args.ram, disk: args.disk, disk_rate: args.disk_rate },
+        share_packages: args.share_packages,
         uids: args.uids,
         stop_tasks: args.stop_tasks,
     };

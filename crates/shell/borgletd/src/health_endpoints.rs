@@ -25,6 +25,7 @@ use rpc::{Identity, Rotating};
 
 use super::driver::Driver;
 use super::message::Obeyed;
+use super::packages::FetchCounts;
 
 /// The counters of a Borglet.
 #[derive(Debug, Default)]
@@ -44,6 +45,14 @@ impl Metrics {
             Obeyed::NotNow => {}
         }
     }
+}
+
+/// What travels of packages.
+#[derive(Debug)]
+pub(super) struct PackageCounts {
+    pub(super) fetched: FetchCounts,
+    /// Bytes of chunks sent to other machines.
+    pub(super) sent: Counter,
 }
 
 #[derive(Clone)]
@@ -66,6 +75,7 @@ pub(super) fn pages(
     refusals: &Refusals,
     dns: Option<Arc<nameserver::Metrics>>,
     credentials: Rotating,
+    packages: &PackageCounts,
 ) -> Router {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Process::with(credentials)));
@@ -82,6 +92,31 @@ pub(super) fn pages(
     registry.register("bourg_borglet_tasks_capped", help, caps.capped.clone());
     let (help, shortages) = ("How often memory ran short", driver.memory_shortages().clone());
     registry.register("bourg_borglet_memory_shortages", help, shortages);
+    let fetched = &packages.fetched;
+    for (name, help, counter) in [
+        (
+            "bourg_borglet_packages_sent_bytes",
+            "Bytes of packages sent to other machines",
+            &packages.sent,
+        ),
+        (
+            "bourg_borglet_packages_from_stores_bytes",
+            "Bytes of packages from stores",
+            &fetched.from_stores,
+        ),
+        (
+            "bourg_borglet_packages_from_machines_bytes",
+            "Bytes of packages from other machines",
+            &fetched.from_machines,
+        ),
+        (
+            "bourg_borglet_packages_machines_banned",
+            "Machines from which nothing was fetched for a while, because they sent nothing or wrong bytes",
+            &fetched.banned,
+        ),
+    ] {
+        registry.register(name, help, counter.clone());
+    }
     if let Some(dns) = dns {
         registry.register_collector(Box::new(Exported(dns)));
     }

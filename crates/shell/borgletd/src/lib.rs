@@ -60,7 +60,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use dns::Zone;
-use model::{CellName, PortRange, Subnet};
+use model::{Bytes, CellName, PortRange, Subnet};
 use process::joining::{self, Given, Joining};
 use process::renewal::{Masters, Renewed};
 use process::{notify, shutdown};
@@ -70,7 +70,7 @@ use rpc::{Credentials, Rotating};
 use clients::Clients;
 use effects::Provided;
 use names::{MachineNames, ResolvConf};
-use packages::Packages;
+use packages::{Packages, Sharing};
 use port_isolation::WantedPortIsolation;
 
 pub use arguments::{BorgletArgs, start};
@@ -103,6 +103,8 @@ struct Options {
     pub(crate) task_network: Option<Subnet>,
     /// The resources for tasks, from the flags.
     pub(crate) limits: capacity::Limits,
+    /// How many bytes of packages it sends to other machines per second; 0: none.
+    pub(crate) share_packages: Bytes,
     /// The user ids for tasks.
     pub(crate) uids: Uids,
     /// Whether its tasks stop with it when it is told to stop. When it is killed, they keep
@@ -227,7 +229,11 @@ fn run(mut options: Options, listener: TcpListener) -> anyhow::Result<()> {
         // The socket listens already, and existing tasks are adopted.
         notify::ready();
         let refusals = Refusals::default();
-        let routes = service.routes(&refusals, dns_metrics, credentials.clone()).prepare();
+        let sharing = Sharing::new(packages.clone(), &credentials, options.share_packages)?;
+        let fetched = packages.counts();
+        let routes = service
+            .routes(&refusals, dns_metrics, credentials.clone(), sharing, &fetched)
+            .prepare();
         let serving =
             rpc::transport::serve(listener, &credentials, routes, limits, &refusals, stopped);
         tokio::select! {

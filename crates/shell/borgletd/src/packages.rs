@@ -4,6 +4,7 @@
 //! ```text
 //! packages/layers/DIGEST/         the files of a layer, by the digest of its tree
 //! packages/layers/DIGEST.used     the user that it was fetched for; modified at each use
+//! packages/layers/DIGEST.tree     its encoded tree, by which its chunks are found for other machines
 //! packages/layers/.new-DIGEST-1/  one that is being unpacked; removed at the next start
 //! ```
 //!
@@ -13,6 +14,8 @@
 mod fetch;
 mod image;
 mod layers;
+mod sharing;
+mod spool;
 mod taken;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,8 +28,9 @@ use api::v1;
 use borglet::{Desired, PACKAGES_DIRECTORY};
 use client::packages::{PackageReader, StoreError};
 use linux::record::{Bind, ImageRoot};
-use model::{Bytes, Digest, InstanceId, PackageId};
+use model::{Bytes, Digest, InstanceId, PackageId, Random};
 use package::manifest::{Layer, Manifest};
+use process::clock::Clock;
 use process::renewal::{Masters, explained};
 use rpc::service::packages_client::PackagesClient;
 use rpc::{Expect, Role, Rotating};
@@ -34,7 +38,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tonic::{Request, Status};
 
-use self::layers::{Layers, Unused};
+pub(crate) use self::fetch::FetchCounts;
+use self::fetch::{Fetching, Peer, Sources};
+use self::layers::{Layers, Unused, fetched_bytes};
+pub(crate) use self::sharing::{SHARE_RATE, Sharing};
 pub(crate) use self::taken::Taken;
 use super::clients::is_final;
 use super::found_packages::{FoundImage, FoundPackages};
@@ -50,6 +57,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// each start.
 const KEPT_MANIFESTS_MAX: usize = 256;
 const KEPT_MANIFEST_BYTES_MAX: usize = 64 << 10;
+/// How many machines a package is fetched from at most.
+const PEERS_MAX: usize = 8;
 /// How often unused layers are looked for.
 const LOOK: Duration = Duration::from_secs(60);
 
@@ -73,7 +82,13 @@ impl Packages {
         credentials: Rotating,
         masters: Masters,
     ) -> anyhow::Result<Self> {
-        let layers = Layers::open(&files.directory.join("packages"))?;
+        let identity = credentials.credentials().identity().to_string();
+        let seed = package::chunk::digest_of(identity.as_bytes());
+        let seed =
+            seed.as_bytes().iter().take(8).fold(0, |seed, byte| seed << 8 | u64::from(*byte));
+        let (clock, bans, counts) = (Clock::start(), Mutex::default(), FetchCounts::default());
+        let fetching = Fetching { clock, bans, counts, seed: Random::mixed(seed) };
+        let layers = Layers::open(&files.directory.join("packages"), fetching)?;
         let (manifests, used) = (Mutex::default(), Mutex::default());
         Ok(Self(Arc::new(Inner { credentials, masters, layers, manifests, used })))
     }
@@ -133,6 +148,11 @@ impl Packages {
         self.0.layers.taken().clone()
     }
 
+    /// What was fetched since the start.
+    pub(super) fn counts(&self) -> FetchCounts {
+        self.0.layers.fetching.counts.clone()
+    }
+
     /// The layers that instances use.
     fn used(&self) -> BTreeSet<Digest> {
         lock(&self.0.used).values().flatten().copied().collect()
@@ -140,14 +160,14 @@ impl Packages {
 
     /// The directory with the files of a package.
     async fn files(&self, desired: &Desired, id: &PackageId) -> anyhow::Result<PathBuf> {
-        let (manifest, reader) = self.find(id).await?;
+        let (manifest, sources) = self.find(id).await?;
         let layer = files_of(&manifest)?;
-        let mut layers = self.layers(desired, std::slice::from_ref(layer), &reader).await?;
+        let mut layers = self.layers(desired, std::slice::from_ref(layer), &sources).await?;
         layers.pop().context("it has no layer")
     }
 
     async fn image(&self, desired: &Desired, id: &PackageId) -> anyhow::Result<FoundImage> {
-        let (manifest, reader) = self.find(id).await?;
+        let (manifest, sources) = self.find(id).await?;
         let here = image_architecture();
         let variant = manifest.variant(here).ok_or_else(|| {
             let others: Vec<&str> =
@@ -167,7 +187,7 @@ impl Packages {
         layers.reverse();
         ensure!(!layers.is_empty(), "it has no files");
         let stop_signal = image::stop_signal(config)?;
-        let layers = self.layers(desired, &layers, &reader).await?;
+        let layers = self.layers(desired, &layers, &sources).await?;
         Ok(FoundImage {
             root: ImageRoot { layers, user: config.user.clone() },
             defaults: image::defaults(config),
@@ -176,14 +196,26 @@ impl Packages {
         })
     }
 
-    /// What a package consists of, and how its parts are read.
-    async fn find(&self, id: &PackageId) -> anyhow::Result<(Arc<Manifest>, PackageReader)> {
-        let v1::ReadPackageResponse { right, package, stores } = self.right(id).await?;
+    /// What a package consists of, and where its parts are read.
+    async fn find(&self, id: &PackageId) -> anyhow::Result<(Arc<Manifest>, Sources)> {
+        let v1::ReadPackageResponse { right, package, stores, holders } = self.right(id).await?;
         let digest = package.unwrap_or_default().digest;
         let digest: Digest = digest.parse().context("the master's answer")?;
         let store = stores.first().ok_or(StoreError::NoStore)?;
-        let reader = PackageReader::new(store, &self.0.credentials, right.unwrap_or_default())?;
-        Ok((self.manifest(reader.clone(), digest).await?, reader))
+        let (credentials, right) = (&self.0.credentials, right.unwrap_or_default());
+        let store = PackageReader::new(store, credentials, right.clone())?;
+        let manifest = self.manifest(store.clone(), digest).await?;
+        let encoded: Arc<[u8]> = manifest.encode()?.into();
+        let mut peers = Vec::new();
+        if encoded.len() <= KEPT_MANIFEST_BYTES_MAX {
+            for holder in holders.into_iter().take(PEERS_MAX) {
+                match Peer::new(holder, credentials, &right, &encoded) {
+                    Ok(peer) => peers.push(peer),
+                    Err(error) => tracing::warn!("a machine that has {id} is not asked: {error}"),
+                }
+            }
+        }
+        Ok((manifest, Sources { store, peers }))
     }
 
     /// The directories of layers, which are fetched side by side if they are not here.
@@ -191,7 +223,7 @@ impl Packages {
         &self,
         desired: &Desired,
         layers: &[Layer],
-        reader: &PackageReader,
+        sources: &Sources,
     ) -> anyhow::Result<Vec<PathBuf>> {
         let user = &desired.user;
         // Before they are looked for: they are not removed from here on.
@@ -200,7 +232,7 @@ impl Packages {
         let is_missing = |layer: &&Layer| !self.0.layers.has(layer.digest);
         let missing = layers.iter().filter(is_missing);
         let missing: Vec<(Digest, Bytes)> =
-            missing.map(|layer| (layer.digest, Bytes(layer.unpacked))).collect();
+            missing.map(|layer| (layer.digest, fetched_bytes(layer))).collect();
         if !missing.is_empty() {
             let (packages, user) = (self.clone(), user.clone());
             // A task of its own: the start may be prevented while something is removed.
@@ -211,9 +243,9 @@ impl Packages {
         }
         let mut fetched = JoinSet::new();
         for (number, layer) in layers.iter().cloned().enumerate() {
-            let (inner, user, reader) = (Arc::clone(&self.0), user.clone(), reader.clone());
+            let (inner, user, sources) = (Arc::clone(&self.0), user.clone(), sources.clone());
             fetched.spawn(async move {
-                let directory = inner.layers.get(&user, &layer, reader).await;
+                let directory = inner.layers.get(&user, &layer, sources).await;
                 directory.map(|directory| (number, directory))
             });
         }

@@ -11,6 +11,7 @@ use model::Time;
 use process::renewal::Masters;
 use rpc::Rotating;
 use rpc::service::borglet_server::BorgletServer;
+use rpc::service::package_peers_server::PackagePeersServer;
 use rpc::transport::{Refusals, check_address};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::Stream;
@@ -20,9 +21,10 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::driver::Driver;
 use super::exec::{Outputs, Sessions};
-use super::health_endpoints::{self, Metrics};
+use super::health_endpoints::{self, Metrics, PackageCounts};
 use super::logs;
 use super::message::Obeyed;
+use super::packages::{FetchCounts, Sharing};
 use super::task_metrics::Fetcher;
 use super::tasks::Files;
 
@@ -68,14 +70,29 @@ impl Service {
         refusals: &Refusals,
         dns: Option<Arc<nameserver::Metrics>>,
         credentials: Rotating,
+        sharing: Sharing,
+        fetched: &FetchCounts,
     ) -> Routes {
         let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
-        let driver = self.driver.clone();
-        let pages =
-            health_endpoints::pages(&self.cell, driver, &self.metrics, refusals, dns, credentials);
+        let packages = PackageCounts { fetched: fetched.clone(), sent: sharing.sent() };
+        let (metrics, driver) = (&self.metrics, self.driver.clone());
+        let pages = health_endpoints::pages(
+            &self.cell,
+            driver,
+            metrics,
+            refusals,
+            dns,
+            credentials,
+            &packages,
+        );
         let server = BorgletServer::new(self);
         let server = server.max_decoding_message_size(most).max_encoding_message_size(most);
-        let calls = Routes::new(server).into_axum_router().fallback(process::health::not_found);
+        let peers = PackagePeersServer::new(sharing);
+        let peers = peers.max_decoding_message_size(rpc::transport::MAX_REQUEST_BYTES);
+        let calls = Routes::new(server)
+            .add_service(peers)
+            .into_axum_router()
+            .fallback(process::health::not_found);
         Routes::from(calls.merge(pages))
     }
 }

@@ -30,7 +30,7 @@ impl WantedChunks {
         caller: &Identity,
         request: &v1::FetchRequest,
     ) -> Result<Self, Status> {
-        let manifest = rights::to_read(&parts.verifier, request.right.as_ref(), caller)?;
+        let manifest = rpc::rights::to_read(&parts.verifier, request.right.as_ref(), caller)?;
         let digests = rights::digests(&request.digests, FETCH_MAX)?;
         let account = account(caller);
         let closure = parts.closures.of(&parts.store, manifest, &account).await?;

@@ -1,10 +1,9 @@
 //! What a caller may do, as a master has signed it.
 
-use std::time::SystemTime;
-
 use api::v1;
 use model::{Digest, Time, UserName};
 use rpc::Identity;
+use rpc::rights;
 use rpc::statement::Verifier;
 use tonic::Status;
 
@@ -25,7 +24,7 @@ pub(crate) fn to_upload(
     statement: Option<&v1::Statement>,
     holder: &Identity,
 ) -> Result<MayUpload, Status> {
-    match of(verifier, statement, holder)? {
+    match rights::allowed(verifier, statement, holder)? {
         (v1::right::What::Upload(v1::UploadRight { user, bytes_max }), until) => {
             let user = user.parse::<UserName>();
             let user = user.map_err(|error| Status::invalid_argument(error.to_string()))?;
@@ -35,45 +34,6 @@ pub(crate) fn to_upload(
             "this right allows reading, not uploading: ask a master for one to upload",
         )),
     }
-}
-
-/// Checks a right to read, and returns the digest of the manifest.
-pub(crate) fn to_read(
-    verifier: &Verifier,
-    statement: Option<&v1::Statement>,
-    holder: &Identity,
-) -> Result<Digest, Status> {
-    match of(verifier, statement, holder)? {
-        (v1::right::What::Read(manifest), _) => digest(&manifest),
-        (v1::right::What::Upload(_), _) => Err(Status::permission_denied(
-            "this right allows uploading, not reading: ask a master for one to read",
-        )),
-    }
-}
-
-/// What a right allows its holder, and until when.
-fn of(
-    verifier: &Verifier,
-    statement: Option<&v1::Statement>,
-    holder: &Identity,
-) -> Result<(v1::right::What, Time), Status> {
-    let statement = statement.ok_or_else(|| {
-        Status::permission_denied("no right was given: ask a master for one, and send it along")
-    })?;
-    let verified = verifier.verify::<v1::Right>(statement, SystemTime::now());
-    let right = verified.map_err(|invalid| Status::permission_denied(invalid.to_string()))?.message;
-    if right.holder != holder.to_string() {
-        return Err(Status::permission_denied(format!(
-            "this right belongs to {}, not to {holder}: ask a master for one of your own",
-            right.holder.escape_debug()
-        )));
-    }
-    let until = Time(right.until);
-    right.what.map(|what| (what, until)).ok_or_else(|| {
-        Status::permission_denied(
-            "this right allows something that this version does not know: start a newer store",
-        )
-    })
 }
 
 /// Whom what a caller takes counts for: tasks for their user.

@@ -114,7 +114,7 @@ impl<'a> Receiving<'a> {
         let spending = parts.spent.upload(signature, may.until, may.bytes_max);
         let mut bases = Vec::new();
         for base in &begin.bases {
-            let manifest = rights::to_read(&parts.verifier, Some(base), caller)?;
+            let manifest = rpc::rights::to_read(&parts.verifier, Some(base), caller)?;
             // A damaged package is no base; its chunks are sent again.
             match parts.closures.of(&parts.store, manifest, &account).await {
                 Ok(closure) => bases.push(closure),

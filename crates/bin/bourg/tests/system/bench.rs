@@ -208,8 +208,12 @@ const ALONE: [&str; 10] = [
     "sim",
 ];
 /// The others, with small parameters and their figures.
-const IN_SMALL: [(&str, &[&str]); 11] = [
+const IN_SMALL: [(&str, &[&str]); 12] = [
     ("start --runs 2", &["median_ms", "p99_ms", "min_ms", "max_ms", "runs", "exec_median_ms"]),
+    (
+        "fanout --machines 8 --size 4MiB",
+        &["store_only_copies", "tree_seconds", "swarm_copies", "swarm_seconds"],
+    ),
     ("recovery --operations 2000", &["operations", "log_bytes", "operations_per_second"]),
     ("history --operations 2000", &["operations", "log_bytes"]),
     ("cell --machines 100 --tasks 1000", &["placed", "accepted", "passes"]),

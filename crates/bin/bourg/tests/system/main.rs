@@ -44,6 +44,7 @@ mod env_values;
 mod events;
 mod example_images;
 mod exec;
+mod fanout;
 mod faults;
 mod full;
 mod grown;

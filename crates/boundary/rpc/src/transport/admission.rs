@@ -14,7 +14,9 @@ use tonic::codegen::{BoxFuture, Service, http};
 use super::peer::FarEnd;
 use super::refusals::Cause;
 use crate::Identity;
-use crate::service::{REPLICATION, borglet_server, enrolment_server, scheduling_server};
+use crate::service::{
+    REPLICATION, borglet_server, enrolment_server, package_peers_server, scheduling_server,
+};
 
 /// Services behind the admission check.
 #[derive(Clone)]
@@ -88,6 +90,10 @@ fn may_ask(who: &Identity, path: &str) -> Result<(), String> {
         (borglet_server::SERVICE_NAME, _) => {
             Err(format!("a Borglet only accepts calls of the cell's master, not of {who}"))
         }
+        (package_peers_server::SERVICE_NAME, Identity::Borglet(_)) => Ok(()),
+        (package_peers_server::SERVICE_NAME, _) => {
+            Err(format!("only machines of the cell read packages from each other, not {who}"))
+        }
         (REPLICATION, _) => {
             Err(format!("only replicas of the master may call this service, not {who}"))
         }
@@ -124,6 +130,7 @@ mod tests {
         for (path, allowed) in [
             ("/bourg.v1.Borglet/Poll", &["master"][..]),
             ("/bourg.v1.Borglet/", &["master"]),
+            ("/bourg.v1.PackagePeers/ReadChunks", &["master", "borglet/m1"]),
             ("/bourg.v1.Replication/Forward", &["master"]),
             ("/bourg.v1.Scheduling/Propose", &["master", "scheduler/main"]),
             ("/bourg.v1.Enrolment/Enrol", &whom),

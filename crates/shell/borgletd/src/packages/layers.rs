@@ -11,20 +11,20 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, ensure};
-use client::packages::PackageReader;
 use linux::disk::Disk;
 use linux::tree::remove_tree;
 use model::{Beyond, Bytes, Digest, UserName};
+use package::ChunkPlaces;
 use package::chunk::{ChunkRef, ChunkSource};
 use package::manifest::Layer;
-use package::tree::{EntryKind, Segment, TreeReader};
 use package::unpack::{Form, unpack};
 use rpc::transport::Turns;
 use tokio::sync::{Mutex as AsyncMutex, oneshot};
 use tokio::task::spawn_blocking;
 
-use super::fetch::Ahead;
+use super::fetch::{Fetching, Sources};
 use super::lock;
+use super::spool::Spool;
 use super::taken::{LayerTaken, Taken, UseMarker};
 
 /// How long a layer stays that nobody uses: a day.
@@ -35,6 +35,10 @@ const FREE_PART: u64 = 10;
 const AT_ONCE: usize = 4;
 /// The maximum size of the tree of a layer, in bytes: it is kept in memory while the layer is unpacked.
 const TREE_BYTES_MAX: u64 = 256 << 20;
+/// The maximum number of chunks of a layer: with chunks of the average length, 128 GiB.
+pub(super) const CHUNKS_MAX: u32 = 2_000_000;
+/// The extension of the files with the encoded trees of layers.
+const TREE: &str = "tree";
 /// The beginnings of the names of what is not complete, and of what is being removed.
 const UNFINISHED: [&str; 2] = [".new-", ".old-"];
 
@@ -45,8 +49,44 @@ pub(super) struct Layers {
     turns: Mutex<BTreeMap<Digest, Arc<AsyncMutex<()>>>>,
     at_once: Turns<UserName>,
     taken: Taken,
+    pub(super) fetching: Fetching,
+    /// The layers that are on their way, and what of them is here.
+    partial: Mutex<BTreeMap<Digest, Arc<PartialLayer>>>,
     /// The number of the next directory for a layer that is not complete.
     next: AtomicU64,
+}
+
+/// A layer that is on its way.
+#[derive(Debug)]
+pub(super) struct PartialLayer {
+    pub(super) spool: Arc<Spool>,
+    pub(super) places: Arc<ChunkPlaces>,
+}
+
+/// What a machine has of a layer.
+pub(super) enum LayerHere {
+    /// All: its directory, and the file with its encoded tree.
+    All { directory: PathBuf, tree: PathBuf },
+    /// Some chunks.
+    Some(Arc<PartialLayer>),
+}
+
+/// Ends a fetch: its layer is not on its way any more, and nobody waits for more.
+struct PartialEnd<'a> {
+    layers: &'a Layers,
+    layer: Digest,
+    spool: Arc<Spool>,
+}
+
+impl Drop for PartialEnd<'_> {
+    fn drop(&mut self) {
+        lock(&self.layers.partial).remove(&self.layer);
+        self.spool.end("the layer is not fetched any more");
+        if !self.layers.has(self.layer) {
+            let removed = fs::remove_file(self.layers.tree_file(self.layer));
+            removed.unwrap_or_else(|error| tracing::warn!("the tree of {}: {error}", self.layer));
+        }
+    }
 }
 
 /// Which layers that nobody uses are removed.
@@ -65,7 +105,7 @@ pub(super) type UsedLayers<'a> = &'a (dyn Fn() -> BTreeSet<Digest> + Send + Sync
 
 impl Layers {
     /// Removes what an earlier process has not completed.
-    pub(super) fn open(packages: &Path) -> anyhow::Result<Self> {
+    pub(super) fn open(packages: &Path, fetching: Fetching) -> anyhow::Result<Self> {
         let directory = packages.join("layers");
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
         made.with_context(|| format!("cannot create {}", directory.display()))?;
@@ -79,7 +119,16 @@ impl Layers {
         }
         let (turns, at_once) = (Mutex::default(), Turns::new(AT_ONCE));
         let (taken, next) = (Taken::default(), AtomicU64::new(0));
-        let layers = Self { directory, turns, at_once, taken, next };
+        let partial = Mutex::default();
+        let layers = Self { directory, turns, at_once, taken, fetching, partial, next };
+        for entry in fs::read_dir(&layers.directory)? {
+            let path = entry?.path();
+            let of = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+            let is_tree = path.extension().is_some_and(|extension| extension == TREE);
+            if is_tree && of.is_none_or(|layer| !layers.has(layer)) {
+                fs::remove_file(&path)?;
+            }
+        }
         for layer in layers.all()? {
             let marker = layers.marker(layer);
             match LayerTaken::read(&marker.0) {
@@ -115,7 +164,7 @@ impl Layers {
         &self,
         user: &UserName,
         layer: &Layer,
-        reader: PackageReader,
+        sources: Sources,
     ) -> anyhow::Result<PathBuf> {
         let path = self.directory.join(layer.digest.to_string());
         let turn = Arc::clone(lock(&self.turns).entry(layer.digest).or_default());
@@ -130,7 +179,7 @@ impl Layers {
             // That of the user first: nobody waits for a layer of a user who waits.
             let _one_of_few = self.at_once.of(user).await;
             let _turn = turn.lock().await;
-            if path.exists() { Ok(()) } else { self.fetch(user, layer, reader, &path).await }
+            if path.exists() { Ok(()) } else { self.fetch(user, layer, &sources, &path).await }
         };
         drop(turn);
         lock(&self.turns).retain(|_, turn| Arc::strong_count(turn) > 1);
@@ -145,49 +194,57 @@ impl Layers {
         &self,
         user: &UserName,
         layer: &Layer,
-        reader: PackageReader,
+        sources: &Sources,
         path: &Path,
     ) -> anyhow::Result<()> {
         ensure!(
-            layer.tree.iter().map(|chunk| u64::from(chunk.length)).sum::<u64>() <= TREE_BYTES_MAX,
+            tree_bytes(layer) <= TREE_BYTES_MAX,
             "its list of files has more than {TREE_BYTES_MAX} bytes"
         );
-        let taken_bytes = Bytes(layer.unpacked);
-        let taken = LayerTaken::new(user, taken_bytes);
-        let room = self.taken.reserve(layer.digest, taken.clone(), self.free()?);
+        let taken = LayerTaken::new(user, kept_bytes(layer));
+        let taken_bytes = fetched_bytes(layer);
+        let on_its_way = LayerTaken::new(user, taken_bytes);
+        let room = self.taken.reserve(layer.digest, on_its_way, self.free()?);
         let room =
             room.map_err(|beyond| anyhow::anyhow!("{}", no_room(taken_bytes, user, beyond)))?;
-        let mut tree = BTreeMap::new();
-        let mut encoded = Vec::new();
-        let mut chunks = reader.read(layer.tree.iter().map(|chunk| chunk.digest));
-        while let Some(chunk) = chunks.next().await? {
-            encoded.extend_from_slice(&chunk);
-            tree.insert(package::chunk::digest_of(&chunk), chunk);
-        }
-        let mut chunks = Vec::new();
-        for entry in TreeReader::new(&*encoded) {
-            let EntryKind::File { segments } = entry?.kind else { continue };
-            let of = |segment: Segment| match segment {
-                Segment::Chunk(chunk) => Some(chunk.digest),
-                Segment::Hole { .. } => None,
-            };
-            chunks.extend(segments.into_iter().filter_map(of).filter(|it| !tree.contains_key(it)));
-        }
-        drop(encoded);
-        let (ahead, reading) = Ahead::begin(reader.read(chunks));
         // No two have the same name: a thread whose start was prevented may still remove its own.
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let new = self.directory.join(format!("{}{}-{number}", UNFINISHED[0], layer.digest));
+        let chunks = new.with_extension("chunks");
+
+        let of_tree = Arc::new(Spool::new(&chunks, distinct(&layer.tree))?);
+        self.fetching.fetch(layer.digest, &of_tree, sources).await?;
+        let (of, file) = (layer.clone(), self.tree_file(layer.digest));
+        let located = spawn_blocking(move || {
+            let mut tree = Vec::new();
+            for chunk in &of.tree {
+                let position = of_tree.chunks().iter().position(|it| it.digest == chunk.digest);
+                let position = position.and_then(|it| u32::try_from(it).ok()).unwrap_or(u32::MAX);
+                tree.extend(of_tree.wait(position)?);
+            }
+            let places = ChunkPlaces::of(&of, &tree, CHUNKS_MAX)?;
+            let spool = Spool::new(&chunks, places.chunks().to_vec())?;
+            for position in 0..places.of_tree() {
+                spool.put(position, &of_tree.wait(position)?)?;
+            }
+            fs::write(&file, &tree)?;
+            anyhow::Ok((Arc::new(places), Arc::new(spool)))
+        });
+        let (places, spool) = located.await.context("the thread that reads the tree")??;
+        let partial = PartialLayer { spool: Arc::clone(&spool), places: Arc::clone(&places) };
+        lock(&self.partial).insert(layer.digest, Arc::new(partial));
+        let _end = PartialEnd { layers: self, layer: layer.digest, spool: Arc::clone(&spool) };
+
         let (of, path, marker) = (layer.clone(), path.to_owned(), self.marker(layer.digest));
         let (done, is_done) = oneshot::channel();
-        // A thread of its own: the few for other work that blocks would all wait for stores. It ends what it has begun,
+        let mut source = LayerChunks { spool: Arc::clone(&spool), places };
+        // A thread of its own: the few for other work that blocks would all wait for chunks. It ends what it has begun,
         // also if the start was prevented and nobody waits.
         std::thread::Builder::new().name("unpack".to_owned()).spawn(move || {
-            let mut source = LayerChunks { tree, ahead };
             let unpacked = unpack_into(&of, &mut source, &new).and_then(|()| {
                 taken.write(&marker.0)?;
                 put(&new, &path)?;
-                room.keep();
+                room.keep(taken);
                 Ok(())
             });
             if unpacked.is_err()
@@ -197,8 +254,29 @@ impl Layers {
             }
             let _nobody_waits = done.send(unpacked);
         })?;
-        let (unpacked, ()) = tokio::join!(is_done, reading);
+        let fetched = async {
+            let fetched = self.fetching.fetch(layer.digest, &spool, sources).await;
+            if let Err(error) = &fetched {
+                spool.end(&format!("{error:#}"));
+            }
+            fetched
+        };
+        let (unpacked, fetched) = tokio::join!(is_done, fetched);
+        fetched?;
         unpacked.context("the thread that unpacks has ended")?
+    }
+
+    /// What is here of a layer.
+    pub(super) fn here(&self, layer: Digest) -> Option<LayerHere> {
+        if let Some(partial) = lock(&self.partial).get(&layer) {
+            return Some(LayerHere::Some(Arc::clone(partial)));
+        }
+        let (directory, tree) = (self.directory.join(layer.to_string()), self.tree_file(layer));
+        (directory.exists() && tree.exists()).then_some(LayerHere::All { directory, tree })
+    }
+
+    fn tree_file(&self, layer: Digest) -> PathBuf {
+        self.directory.join(format!("{layer}.{TREE}"))
     }
 
     /// What is free for layers, so that a tenth of the disk stays free.
@@ -261,8 +339,8 @@ impl Layers {
             }
             let path = self.directory.join(layer.to_string());
             let old = self.directory.join(format!("{}{layer}", UNFINISHED[1]));
-            let marker = self.marker(layer);
-            let removed = spawn_blocking(move || remove(&path, &old, &marker));
+            let (marker, tree) = (self.marker(layer), self.tree_file(layer));
+            let removed = spawn_blocking(move || remove(&path, &old, [&marker.0, &tree]));
             match removed.await.map_err(io::Error::other).and_then(|removed| removed) {
                 Ok(()) => {
                     self.taken.remove(layer);
@@ -309,31 +387,51 @@ fn put(new: &Path, path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Removes a layer and then its marker, if it has one.
-fn remove(path: &Path, old: &Path, marker: &UseMarker) -> io::Result<()> {
+/// Removes a layer and then the files beside it, those that are there.
+fn remove(path: &Path, old: &Path, files: [&Path; 2]) -> io::Result<()> {
     fs::rename(path, old)?;
     remove_tree(old).map_err(io::Error::other)?;
-    match fs::remove_file(&marker.0) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
+    for file in files {
+        match fs::remove_file(file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
     }
+    Ok(())
 }
 
-/// The chunks of a layer: those of its tree, which are here, and those of its files, in the order of the tree.
+/// The length of the encoded tree of a layer, in bytes.
+fn tree_bytes(layer: &Layer) -> u64 {
+    layer.tree.iter().map(|chunk| u64::from(chunk.length)).sum()
+}
+
+/// What a layer takes of the disk: its files, and its tree.
+fn kept_bytes(layer: &Layer) -> Bytes {
+    Bytes(layer.unpacked.saturating_add(tree_bytes(layer)))
+}
+
+/// What it takes while it is fetched: its chunks, too.
+pub(super) fn fetched_bytes(layer: &Layer) -> Bytes {
+    Bytes(kept_bytes(layer).0.saturating_add(layer.stored))
+}
+
+/// Each chunk once.
+fn distinct(chunks: &[ChunkRef]) -> Vec<ChunkRef> {
+    let mut seen = BTreeSet::new();
+    chunks.iter().filter(|chunk| seen.insert(chunk.digest)).copied().collect()
+}
+
+/// The chunks of a layer that is on its way, as it is unpacked.
 struct LayerChunks {
-    tree: BTreeMap<Digest, Vec<u8>>,
-    ahead: Ahead,
+    spool: Arc<Spool>,
+    places: Arc<ChunkPlaces>,
 }
 
 impl ChunkSource for LayerChunks {
     fn get(&mut self, chunk: &ChunkRef, into: &mut Vec<u8>) -> io::Result<()> {
-        match self.tree.get(&chunk.digest) {
-            Some(bytes) => {
-                bytes.clone_into(into);
-                Ok(())
-            }
-            None => self.ahead.get(chunk, into),
-        }
+        let position = self.places.position(chunk.digest).ok_or(io::ErrorKind::NotFound)?;
+        *into = self.spool.wait(position)?;
+        Ok(())
     }
 }
 
@@ -348,6 +446,9 @@ fn unpack_into(layer: &Layer, source: &mut LayerChunks, into: &Path) -> anyhow::
 
 #[cfg(test)]
 mod tests {
+    use process::clock::Clock;
+
+    use super::super::fetch::FetchCounts;
     use super::*;
 
     fn digest(number: u8) -> Digest {
@@ -366,7 +467,9 @@ mod tests {
                 LayerTaken::new(user, Bytes(*bytes)).write(&marker).expect("there is room");
             }
         }
-        Layers::open(place).expect("a directory")
+        let (clock, bans, counts) = (Clock::start(), Mutex::default(), FetchCounts::default());
+        let fetching = Fetching { clock, bans, counts, seed: 7 };
+        Layers::open(place, fetching).expect("a directory")
     }
 
     fn is_there(layers: &Layers, numbers: [u8; 3]) -> [bool; 3] {

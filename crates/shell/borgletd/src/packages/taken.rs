@@ -42,10 +42,10 @@ pub(super) struct ReservedRoom {
 }
 
 impl ReservedRoom {
-    /// The layer is there now.
-    pub(super) fn keep(self) {
+    /// The layer is there now, and takes this.
+    pub(super) fn keep(self, taken: LayerTaken) {
         let mut room = lock(&self.taken.0);
-        if let Some((layer, taken)) = room.reserved.remove(&self.number) {
+        if let Some((layer, _)) = room.reserved.remove(&self.number) {
             room.kept.insert(layer, taken);
         }
     }
@@ -201,9 +201,9 @@ mod tests {
         let mut free = 1_600;
         let mut take = |user: &UserName, number: u8, bytes: u64| {
             let layer = LayerTaken::new(user, Bytes(bytes));
-            let room = taken.reserve(digest(number), layer, Bytes(free));
+            let room = taken.reserve(digest(number), layer.clone(), Bytes(free));
             room.map(|room| {
-                room.keep();
+                room.keep(layer);
                 free -= bytes;
             })
         };
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(taken.totals(), (2, Bytes(700)));
         // Twice on its way, and once there.
         let again = reserve(&ben, 1, 350).expect("there is room");
-        first.keep();
+        first.keep(LayerTaken::new(&ana, Bytes(400)));
         drop(again);
         drop(second);
         assert_eq!(taken.totals(), (1, Bytes(400)));

@@ -8,9 +8,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use api::v1;
 use api::v1::past_question::Question;
-use cell::{Cell, DeletePackage, Package, PackageId, PackagePermission, Permission, Permitted};
-use cell::{Rejection, Reply, SetPackage};
-use model::{Bytes, Digest, MachineName, PackageKind, PackageReaders, PackageReference, UserName};
+use cell::{
+    Cell, DeletePackage, FailureDomain, Machine, MachineState, Package, PackageId,
+    PackagePermission, Permission, Permitted, Rejection, Reply, SetPackage,
+};
+use master::Holders;
+use model::{
+    Bytes, Digest, MachineName, PackageKind, PackageReaders, PackageReference, Span, Time, UserName,
+};
 use prost::Message as _;
 use rpc::service::packages_server;
 use rpc::statement::{self, Verifier};
@@ -40,6 +45,8 @@ const ANNOUNCE_SECONDS: u32 = 5;
 const STORE_KEPT: Duration = Duration::from_secs(60);
 /// The maximum number of stores that are named.
 const STORES_MAX: usize = 64;
+/// How often machines that left the cell are forgotten as holders of packages.
+const HOLDERS_CLEANED: Span = Span::from_secs(60);
 /// The number of digests in one message.
 const MANIFESTS_IN_MESSAGE: usize = 8_192;
 
@@ -51,6 +58,8 @@ pub(super) struct Packages {
     verifier: Verifier,
     /// Stores by address, and when each was heard of.
     stores: Arc<Mutex<BTreeMap<String, Instant>>>,
+    /// The machines that have asked this replica for packages, and when those that left the cell were forgotten.
+    holders: Arc<Mutex<(Holders, Time)>>,
 }
 
 impl Packages {
@@ -59,7 +68,7 @@ impl Packages {
     #[expect(clippy::expect_used)]
     pub(super) fn new(door: Door, credentials: Rotating, authority: &Authority) -> Self {
         let verifier = Verifier::new(authority.ca_pem()).expect("the certificate of the cell");
-        Self { door, credentials, verifier, stores: Arc::default() }
+        Self { door, credentials, verifier, stores: Arc::default(), holders: Arc::default() }
     }
 
     /// The addresses of the stores that were heard of lately.
@@ -76,9 +85,7 @@ impl Packages {
         holder: &Identity,
         lasts: Duration,
     ) -> Result<v1::Statement, Status> {
-        let until = SystemTime::now() + lasts;
-        let until = until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let until = u64::try_from(until.as_micros()).unwrap_or(u64::MAX);
+        let until = micros(SystemTime::now() + lasts).0;
         let right = v1::Right { what: Some(what), holder: holder.to_string(), until };
         statement::sign(&self.credentials.credentials(), &right)
             .map_err(|error| Status::internal(error.to_string()))
@@ -118,7 +125,38 @@ impl Packages {
             right: Some(self.right_to_read(package, holder)?),
             package: Some(package.into()),
             stores: self.stores(),
+            holders: Vec::new(),
         })
+    }
+
+    /// The machines that may have a package for another, which is one of them from now on.
+    fn holders(
+        &self,
+        cell: &Cell,
+        package: Digest,
+        machine: &MachineName,
+    ) -> Vec<v1::PackageHolder> {
+        let now = micros(SystemTime::now());
+        let rack = |machine: &Machine| machine.domain(FailureDomain::Rack).map(str::to_owned);
+        let own = cell.machine_named(machine).and_then(|machine| rack(machine));
+        let nearby = |name: &MachineName| {
+            let machine = cell.machine_named(name).filter(|it| it.state == MachineState::Up)?;
+            Some(own.is_some() && rack(machine) == own)
+        };
+        let mut known = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
+        let (holders, cleaned) = &mut *known;
+        if now.since(*cleaned) >= HOLDERS_CLEANED {
+            holders.retain(|name| cell.machine_named(name).is_some());
+            *cleaned = now;
+        }
+        let named = holders.of(package, machine, now, nearby);
+        holders.asked(machine, package, now);
+        drop(known);
+        let holder = |name: MachineName| {
+            let address = cell.machine_named(&name)?.address.to_string();
+            Some(v1::PackageHolder { machine: name.to_string(), address })
+        };
+        named.into_iter().filter_map(holder).collect()
     }
 
     fn right_to_read(&self, package: &Package, holder: &Identity) -> Result<v1::Statement, Status> {
@@ -138,6 +176,12 @@ impl Packages {
             receipt.user.escape_debug()
         )))
     }
+}
+
+/// A moment in microseconds since 1970.
+fn micros(moment: SystemTime) -> Time {
+    let since = moment.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Time(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
 }
 
 /// A version, as a caller names it.
@@ -307,7 +351,9 @@ impl packages_server::Packages for Packages {
             let id = asked.package.parse::<PackageId>();
             let id = id.map_err(|error| Status::invalid_argument(error.to_string()))?;
             let package = used_on(&view.cell, &machine, &id)?;
-            return self.begin_read(package, &identity).map(Response::new);
+            let mut answer = self.begin_read(package, &identity)?;
+            answer.holders = self.holders(&view.cell, package.digest, &machine);
+            return Ok(Response::new(answer));
         }
         let by = self.door.caller(&peer)?;
         let (this, user) = (self.clone(), by.user.clone());
