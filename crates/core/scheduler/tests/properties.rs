@@ -338,7 +338,10 @@ fn places<'a>(
     let last = task.last_incarnation.as_ref().and_then(|incarnation| incarnation.alloc);
     let moved = matches!(
         task.state,
-        TaskState::Pending { cause: PendingCause::Evicted(_) | PendingCause::Lost, .. }
+        TaskState::Pending {
+            cause: PendingCause::Evicted(_) | PendingCause::Lost | PendingCause::StartLost { .. },
+            ..
+        }
     );
     let home = last.filter(|_| moved).and_then(|index| set.task(index));
     if home.is_some_and(|alloc| match &alloc.state {

@@ -87,12 +87,12 @@ impl Packages {
         if let Some(image) = &desired.spec.image {
             let id = image.of(&desired.user);
             let image = self.image(desired, &id).await;
-            found.image = Some(image.with_context(|| format!("cannot get image {id}"))?);
+            found.image = Some(image.with_context(|| format!("cannot fetch image {id}"))?);
         }
         for package in &desired.spec.packages {
             let id = package.of(&desired.user);
             let files = self.files(desired, &id).await;
-            let source = files.with_context(|| format!("cannot get package {id}"))?;
+            let source = files.with_context(|| format!("cannot fetch package {id}"))?;
             let target = PathBuf::from(PACKAGES_DIRECTORY).join(id.name.as_str());
             found.binds.push(Bind { source, target, writable: false });
         }

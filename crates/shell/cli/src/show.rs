@@ -360,12 +360,38 @@ fn because(health: &'static str, task: &v1::TaskStatus) -> Cow<'static, str> {
 /// `exit code 1, restarts in 3.2 s`.
 fn last_end(task: &v1::TaskStatus, now: u64) -> String {
     let ended = &task.last_end_text;
+    if let Some(v1::state_reason::Reason::Pending(cause)) =
+        task.state_reason.as_ref().and_then(|state| state.reason.as_ref())
+        && let Some(text) = start_lost(cause, task.last_end.as_ref(), task.not_before, now)
+    {
+        return text;
+    }
     match task.not_before.checked_sub(now) {
         Some(wait) if wait > 0 && !ended.is_empty() => {
             format!("{ended}, restarts in {}", Span(wait))
         }
         _ => ended.clone(),
     }
+}
+
+/// Why a task could not be started, and when it is tried again: `cannot fetch package ana/app@3: …; tried 4 times,
+/// next in 8 s`. `None` if it is pending for another reason.
+pub(super) fn start_lost(
+    cause: &v1::PendingCause,
+    last_end: Option<&v1::End>,
+    not_before: u64,
+    now: u64,
+) -> Option<String> {
+    let Some(v1::pending_cause::Cause::StartLost(tries)) = cause.cause else { return None };
+    let Some(v1::end::How::Lost(reason)) = last_end.and_then(|end| end.how.as_ref()) else {
+        return None;
+    };
+    let times = if tries <= 1 { "once".to_owned() } else { format!("{tries} times") };
+    let next = match not_before.checked_sub(now) {
+        Some(wait) if wait > 0 => format!(", next in {}", Span(wait)),
+        _ => String::new(),
+    };
+    Some(format!("{}; tried {times}{next}", reason.escape_debug()))
 }
 
 /// What its last incarnation used: CPU time and peak memory; empty where that was not measured.

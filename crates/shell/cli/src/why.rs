@@ -133,7 +133,7 @@ fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGr
         group.pending_cause,
         Some(v1::PendingCause { cause: Some(v1::pending_cause::Cause::Submitted(_)) })
     );
-    if !is_new {
+    if !is_new && !is_start_lost(group) {
         let _infallible = writeln!(text, " {}", group.cause);
     }
     if !group.avoids.is_empty() {
@@ -141,10 +141,16 @@ fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGr
         let _infallible =
             writeln!(text, " it crashed on {machines} recently: the scheduler prefers others");
     }
-    if !group.last_end_text.is_empty() {
+    let last_end = group.last_end.as_ref();
+    let start_lost = group.pending_cause.as_ref().and_then(|cause| {
+        super::show::start_lost(cause, last_end, group.not_before, answer.time)
+    });
+    if let Some(why) = &start_lost {
+        let _infallible = writeln!(text, " its last start failed: {why}");
+    } else if !group.last_end_text.is_empty() {
         let _infallible = writeln!(text, " its last run ended: {}", group.last_end_text);
     }
-    if group.not_before > answer.time {
+    if group.not_before > answer.time && start_lost.is_none() {
         let wait = Time(group.not_before).since(now);
         let _infallible = writeln!(text, " it is retried in {wait}");
     }
@@ -183,6 +189,12 @@ fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGr
         let _infallible =
             writeln!(text, " smallest change that starts one now: {}", group.smallest_change);
     }
+}
+
+/// Whether its machine could not start the first of the tasks, which is said with the reason.
+fn is_start_lost(group: &v1::PendingGroup) -> bool {
+    let cause = group.pending_cause.as_ref().and_then(|cause| cause.cause.as_ref());
+    matches!(cause, Some(v1::pending_cause::Cause::StartLost(_)))
 }
 
 /// For example ` scores for task 0, lower is better: m1 9214 = packing 4507 × 2 + mixing 200 × 1`.

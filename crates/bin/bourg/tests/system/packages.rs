@@ -100,7 +100,7 @@ fn a_machine_fetches_a_package_when_the_store_is_back() {
     cell.ok("bourg run late.bcl --detach");
     until("the reason is shown", || {
         let events = cell.ok("bourg events late");
-        events.contains("cannot get package")
+        events.contains("cannot fetch package")
     });
     std::fs::rename(&aside, &store).expect("it is moved back");
     until("it runs", || cell.ok("bourg status late -o tasks.0.state").contains("finished"));

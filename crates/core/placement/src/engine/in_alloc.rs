@@ -217,8 +217,10 @@ fn order(cell: &Cell, ask: &Request<'_>, room: &Room) -> (u32, u32, TaskIndex) {
 
 /// The alloc in which a task was, if that was evicted and is not dead.
 fn home(task: &Task, set: &Job) -> Option<TaskIndex> {
-    let TaskState::Pending { cause: PendingCause::Evicted(_) | PendingCause::Lost, .. } =
-        task.state
+    let TaskState::Pending {
+        cause: PendingCause::Evicted(_) | PendingCause::Lost | PendingCause::StartLost { .. },
+        ..
+    } = task.state
     else {
         return None;
     };
