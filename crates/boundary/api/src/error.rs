@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use model::{
-    DigestError, KeyDigestError, LabelQueryError, NameError, NotListed, PackageReferenceError,
+    DigestError, KeyDigestError, LabelQueryError, NameError, NotListed, ImageArchitectureError, PackageReferenceError,
     PathError, PriorityError, SchedulingClassError, SequencerError, SerialError, SubnetError,
 };
 use spec::{Path, Step};
@@ -43,6 +43,9 @@ pub enum Fault {
     /// A text is not a reference to a package.
     #[error(transparent)]
     Package(#[from] PackageReferenceError),
+    /// A text is not a processor architecture.
+    #[error(transparent)]
+    Architecture(#[from] ImageArchitectureError),
     /// A text is not a certificate's serial number.
     #[error(transparent)]
     Serial(#[from] SerialError),

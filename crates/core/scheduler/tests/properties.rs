@@ -306,7 +306,7 @@ impl History {
                     let kept = kept.filter(|kept| kept.is_from(job.described(index).priority));
                     let offer = Offer::to(&cell, job, machine);
                     let left = kept.fold(offer, |offer, kept| kept.taken_from(offer));
-                    if alloc.is_none() && fits(&Request::of(job, index), &left).is_err() {
+                    if alloc.is_none() && fits(&Request::of(&cell, job, index), &left).is_err() {
                         continue;
                     }
                     let ports = machine.free_ports(job.port_count(index), &[]);

@@ -25,7 +25,7 @@ use api::v1;
 use borglet::{Desired, PACKAGES_DIRECTORY};
 use client::packages::{PackageReader, StoreError};
 use linux::record::{Bind, ImageRoot};
-use model::{Digest, InstanceId, PackageId};
+use model::{Digest, ImageArchitecture, InstanceId, PackageId};
 use package::manifest::{Layer, Manifest};
 use process::renewal::{Masters, explained};
 use rpc::service::packages_client::PackagesClient;
@@ -141,7 +141,7 @@ impl Packages {
 
     async fn image(&self, desired: &Desired, id: &PackageId) -> anyhow::Result<FoundImage> {
         let (manifest, reader) = self.find(id).await?;
-        let here = image_architecture();
+        let here = ImageArchitecture::of_machine(std::env::consts::ARCH);
         let variant = manifest.variant(here).ok_or_else(|| {
             let others: Vec<&str> =
                 manifest.variants.iter().map(|variant| variant.architecture.as_str()).collect();
@@ -159,7 +159,7 @@ impl Packages {
         let mut layers: Vec<Layer> = higher.cloned().collect();
         layers.reverse();
         ensure!(!layers.is_empty(), "it has no files");
-        let stop_signal = image::stop_signal(config)?;
+        let stop_signal = config.stop_signal_number()?;
         let layers = self.layers(desired, &layers, &reader).await?;
         Ok(FoundImage {
             root: ImageRoot { layers, user: config.user.clone() },
@@ -274,17 +274,6 @@ impl Packages {
             }
         }
         Err(failed)
-    }
-}
-
-/// What images call the architecture of this machine.
-fn image_architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        "x86" => "386",
-        "powerpc64" => "ppc64le",
-        other => other,
     }
 }
 

@@ -31,6 +31,7 @@ mod package;
 mod plan;
 mod quota;
 mod reclaim;
+mod registry_image;
 mod restart;
 mod run;
 mod saver;

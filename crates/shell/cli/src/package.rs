@@ -3,6 +3,7 @@
 mod build;
 mod check;
 mod import;
+pub(crate) mod registries;
 pub(crate) mod upload;
 
 use api::v1;
@@ -12,6 +13,7 @@ use command::output::{self, Format, Listing};
 use command::{Code, Done, Failure, with_cell};
 use model::{Bytes, PackageName, PackageReference, UserName};
 
+pub(crate) use self::import::from_registry as import_from_registry;
 use super::moment::Moment;
 
 #[derive(Debug, Subcommand)]

@@ -464,6 +464,9 @@ fn package(wire: &mut Wire<'_>, package: &Package) {
         }
         PackageReaders::Everyone => wire.number(8, 1),
     }
+    for architecture in &package.architectures {
+        wire.given_text(9, architecture.as_str());
+    }
 }
 
 fn service(wire: &mut Wire<'_>, service: &Service) {

@@ -203,3 +203,12 @@ fn an_image_is_the_root_of_tasks_and_a_package_of_files_is_not() {
         job 1
     "#]]);
 }
+
+#[test]
+fn one_package_is_not_both_the_root_and_below_packages() {
+    session(&expect![[r#"
+        > image ana/web@1 7 100 arch=amd64 arch=arm64
+        > submit ana/a 1 image=web@1 packages=ana/web@1
+        > submit ana/b 1 image=web@1
+    "#]]);
+}

@@ -472,3 +472,40 @@ fn a_failed_or_lost_task_waits_at_least_a_second() {
         accepted
     "#]]);
 }
+
+/// A start that never was is no failure, however often it is tried: the task waits as after failures, and a good run
+/// ends that.
+#[test]
+fn a_start_that_is_lost_waits_longer_each_time_and_is_no_failure() {
+    session(&expect![[r#"
+        > submit ana/web 1 restart=on-failure failures=1
+        > assign 1-0-1 m1
+        > ended 1-0-1 lost cannot fetch package ana/app@3
+        > show
+        > at 1
+        > assign 1-0-2 m1
+        > ended 1-0-2 lost cannot fetch package ana/app@3
+        > at 3
+        > assign 1-0-3 m1
+        > ended 1-0-3 lost cannot fetch package ana/app@3
+        > show
+        > at 7
+        > assign 1-0-4 m1
+        > ended 1-0-4 lost cannot fetch package ana/app@3
+        > at 15
+        > assign 1-0-5 m1
+        > started 1-0-5
+        > at 20
+        > ended 1-0-5 exit 1
+        > show
+        > at 36
+        > assign 1-0-6 m1
+        > started 1-0-6
+        > at 700
+        > ended 1-0-6 lost rebooted
+        > at 701
+        > assign 1-0-7 m1
+        > ended 1-0-7 lost cannot fetch package ana/app@3
+        > show
+    "#]]);
+}

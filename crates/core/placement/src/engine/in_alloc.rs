@@ -62,7 +62,7 @@ impl Engine {
         index: TaskIndex,
     ) -> Option<Assignment> {
         let (cell, job) = (search.cell, search.job);
-        let ask = Request::of(job, index);
+        let ask = Request::of(cell, job, index);
         let known = search.asks.iter().position(|(other, _)| *other == ask);
         let place = known.unwrap_or_else(|| {
             let best = search.rooms.values().map(|room| order(cell, &ask, room)).collect();
