@@ -231,8 +231,12 @@ fn shown_package(package: &v1::Package) -> String {
         nobody if nobody.is_empty() => "nobody else".to_owned(),
         users => users,
     };
+    let architectures = match package.architectures.as_slice() {
+        [] => "any".to_owned(),
+        some => some.join(" "),
+    };
     format!(
-        "{}: {}, {} in a store, {} unpacked, {} entries\ndigest   {}\nreaders  {readers}\n",
+        "{}: {}, {} in a store, {} unpacked, {} entries\ndigest   {}\narch     {architectures}\nreaders  {readers}\n",
         package.id,
         kind(package),
         size(package.stored_bytes),

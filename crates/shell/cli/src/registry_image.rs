@@ -128,7 +128,7 @@ impl RegistryImage {
         let is_of_tag = |package: &&v1::Package| {
             let reference = package.id.parse::<PackageReference>();
             let version = reference.as_ref().map(|reference| reference.version.as_str());
-            of_tag.as_ref().zip(version.ok()).is_some_and(|(tag, version)| version.starts_with(tag))
+            of_tag.as_ref().zip(version.ok()).is_some_and(|(tag, version)| is_of(tag, version))
         };
         let before: Vec<&str> =
             known.packages.iter().filter(is_of_tag).map(|package| package.id.as_str()).collect();
@@ -181,6 +181,13 @@ fn version(image: &ImageReference, digest: BlobDigest) -> (String, Option<String
     }
 }
 
+/// Whether a version is one of the tag whose versions begin so: what follows are the digits of a digest.
+fn is_of(tag: &str, version: &str) -> bool {
+    version.strip_prefix(tag).is_some_and(|digits| {
+        digits.len() == DIGITS && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,6 +214,19 @@ mod tests {
         let (version, _) = version(&image, digest.parse().expect("a digest"));
         let found = format!("{}@{version}", package_name(&image).expect("a name"));
         assert!(found.parse::<PackageReference>().is_ok(), "{found}");
+    }
+
+    #[test]
+    fn a_version_belongs_to_one_tag() {
+        for (version, is_one) in [
+            ("1.27-0123456789abcdef", true),
+            ("1.27-alpine-0123456789abcdef", false),
+            ("1.27-0123456789abcdeg", false),
+            ("1.27-0123", false),
+            ("1.27", false),
+        ] {
+            assert_eq!(is_of("1.27-", version), is_one, "{version}");
+        }
     }
 
     #[test]
