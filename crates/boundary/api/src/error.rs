@@ -3,8 +3,9 @@
 use std::convert::Infallible;
 
 use model::{
-    DigestError, KeyDigestError, LabelQueryError, NameError, NotListed, ImageArchitectureError, PackageReferenceError,
-    PathError, PriorityError, SchedulingClassError, SequencerError, SerialError, SubnetError,
+    DigestError, ImageArchitectureError, KeyDigestError, LabelQueryError, NameError, NotListed,
+    PackageReferenceError, PathError, PriorityError, SchedulingClassError, SequencerError,
+    SerialError, SubnetError,
 };
 use spec::{Path, Step};
 use thiserror::Error;

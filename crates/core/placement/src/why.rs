@@ -9,7 +9,9 @@ use cell::feasibility::{
     variants,
 };
 use cell::{Cell, Job, MachineState, PendingCause, TaskState};
-use model::{Dimension, End, MachineId, MachineName, PackageKind, Resources, TaskIndex, TaskSelection, Time};
+use model::{
+    Dimension, End, MachineId, MachineName, PackageKind, Resources, TaskIndex, TaskSelection, Time,
+};
 use spec::Constraint;
 
 use crate::Kept;

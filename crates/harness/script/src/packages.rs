@@ -22,7 +22,8 @@ pub(crate) fn mutation(words: &[&str]) -> Result<Option<(UserName, Mutation)>, S
             let id: PackageId = value(id, ID)?;
             let (architectures, readers): (Vec<&str>, Vec<&str>) =
                 readers.iter().partition(|word| word.starts_with(ARCHITECTURE));
-            let architectures = architectures.iter().map(|word| value(&word[ARCHITECTURE.len()..], NAME));
+            let architectures =
+                architectures.iter().map(|word| value(&word[ARCHITECTURE.len()..], NAME));
             let architectures = architectures.collect::<Result<_, _>>()?;
             // Contents of scripts are numbers: equal ones have one digest.
             let mut digest = [0; Digest::BYTES];

@@ -17,8 +17,8 @@ use spec::JobSpec;
 
 use crate::imports::{Files, ImportArgs, PackageDirectory, read_bounded};
 use crate::package::Readers;
-use crate::package::upload::{self, Content, NewVersion};
 use crate::package::registries::RegistryArgs;
+use crate::package::upload::{self, Content, NewVersion};
 use crate::registry_image::RegistryImage;
 
 /// The maximum time of an evaluation.

@@ -11,8 +11,8 @@ use package::archive::ImportOptions;
 use registry::{BlobDigest, ImageReference, Platforms, RegistryClient};
 use serde::{Deserialize, Serialize};
 
-use crate::package::registries::RegistryArgs;
 use crate::package::Readers;
+use crate::package::registries::RegistryArgs;
 use crate::package::upload::NewVersion;
 
 /// How many digits of the registry's digest are in a version.
@@ -77,9 +77,8 @@ impl RegistryImage {
                 client.resolve(&image).await.map_err(|error| self.failed(&image, &error))?
             }
         };
-        let name = package_name(&image).and_then(|name| {
-            name.parse().map_err(|error: model::NameError| error.to_string())
-        });
+        let name = package_name(&image)
+            .and_then(|name| name.parse().map_err(|error: model::NameError| error.to_string()));
         let (version, of_tag) = version(&image, digest);
         let pinned = format!("{}/{}@{digest}", image.registry(), image.repository());
         Ok(ResolvedImage {
@@ -164,7 +163,9 @@ fn package_name(image: &ImageReference) -> Result<String, String> {
     let name: String = name.chars().take(NAME_CHARACTERS).collect();
     let name = name.trim_end_matches('-');
     let checked = name.parse::<PackageName>();
-    checked.map(|name| name.to_string()).map_err(|error| format!("no package can be called so: {error}"))
+    checked
+        .map(|name| name.to_string())
+        .map_err(|error| format!("no package can be called so: {error}"))
 }
 
 /// The version of the package, and how those of the same tag begin.
@@ -184,7 +185,8 @@ fn version(image: &ImageReference, digest: BlobDigest) -> (String, Option<String
 /// Whether a version is one of the tag whose versions begin so: what follows are the digits of a digest.
 fn is_of(tag: &str, version: &str) -> bool {
     version.strip_prefix(tag).is_some_and(|digits| {
-        digits.len() == DIGITS && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        digits.len() == DIGITS
+            && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
     })
 }
 

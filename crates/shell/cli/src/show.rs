@@ -487,6 +487,34 @@ mod tests {
     }
 
     #[test]
+    fn a_start_that_is_lost_is_shown_with_its_tries() {
+        let cause =
+            |tries| v1::PendingCause { cause: Some(v1::pending_cause::Cause::StartLost(tries)) };
+        let reason = "cannot fetch package ana/app@3: no store";
+        let end = v1::End { how: Some(v1::end::How::Lost(reason.to_owned())) };
+        for (tries, not_before, now, expected) in [
+            (1, 2_000_000, 1_000_000, "tried once, next in 1 s"),
+            (4, 40_000_000, 8_000_000, "tried 4 times, next in 32 s"),
+            (4, 40_000_000, 41_000_000, "tried 4 times"),
+        ] {
+            let shown = start_lost(&cause(tries), Some(&end), not_before, now);
+            assert_eq!(shown, Some(format!("{reason}; {expected}")));
+            let task = v1::TaskStatus {
+                state_reason: Some(v1::StateReason {
+                    reason: Some(v1::state_reason::Reason::Pending(cause(tries))),
+                }),
+                last_end: Some(end.clone()),
+                last_end_text: format!("lost: {reason}"),
+                not_before,
+                ..v1::TaskStatus::default()
+            };
+            assert_eq!(Some(last_end(&task, now)), shown);
+        }
+        let lost = v1::PendingCause { cause: Some(v1::pending_cause::Cause::Lost(v1::Nothing {})) };
+        assert_eq!(start_lost(&lost, Some(&end), 2, 1), None);
+    }
+
+    #[test]
     fn ended_tasks_are_counted_by_outcome() {
         use v1::JobState::{Failed, Finished, Killed, Pending, Running};
         let job =

@@ -142,9 +142,10 @@ fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGr
             writeln!(text, " it crashed on {machines} recently: the scheduler prefers others");
     }
     let last_end = group.last_end.as_ref();
-    let start_lost = group.pending_cause.as_ref().and_then(|cause| {
-        super::show::start_lost(cause, last_end, group.not_before, answer.time)
-    });
+    let start_lost = group
+        .pending_cause
+        .as_ref()
+        .and_then(|cause| super::show::start_lost(cause, last_end, group.not_before, answer.time));
     if let Some(why) = &start_lost {
         let _infallible = writeln!(text, " its last start failed: {why}");
     } else if !group.last_end_text.is_empty() {

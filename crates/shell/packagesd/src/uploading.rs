@@ -245,7 +245,9 @@ impl<'a> Receiving<'a> {
         let variants = &manifest_read.variants;
         for config in variants.iter().filter_map(|variant| variant.config.as_ref()) {
             let checked = config.check_start();
-            checked.map_err(|error| Status::invalid_argument(format!("the image cannot be started: {error}")))?;
+            checked.map_err(|error| {
+                Status::invalid_argument(format!("the image cannot be started: {error}"))
+            })?;
         }
         let layers = || variants.iter().flat_map(|variant| &variant.layers);
         // One without an architecture is for all others.

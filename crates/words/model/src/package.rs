@@ -430,9 +430,13 @@ mod tests {
         ] {
             assert_eq!(ImageArchitecture::of_machine(machine), image, "{machine}");
         }
-        for (text, is_one) in
-            [("amd64", true), ("arm-v7", true), ("", false), ("arm/v7", false), (&"a".repeat(33), false)]
-        {
+        for (text, is_one) in [
+            ("amd64", true),
+            ("arm-v7", true),
+            ("", false),
+            ("arm/v7", false),
+            (&"a".repeat(33), false),
+        ] {
             assert_eq!(ImageArchitecture::new(text).is_ok(), is_one, "{text}");
         }
     }

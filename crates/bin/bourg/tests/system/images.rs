@@ -242,7 +242,10 @@ fn a_job_names_its_image_as_a_registry_does() {
     cell.write("tagged.bcl", format!("{{ {fields}, image: '{image}' }}"));
 
     let unsafe_one = cell.fails(1, "bourg run tagged.bcl");
-    assert!(unsafe_one.contains(&image) && unsafe_one.contains("--insecure-registry"), "{unsafe_one}");
+    assert!(
+        unsafe_one.contains(&image) && unsafe_one.contains("--insecure-registry"),
+        "{unsafe_one}"
+    );
     assert_eq!(cell.ok("bourg package list -o name").trim(), "", "nothing is added");
     let evaluated = cell.ok("bourg eval tagged.bcl --insecure-registry");
     assert!(evaluated.contains("box@1.27-"), "the version is known without a cell: {evaluated}");
@@ -266,9 +269,7 @@ fn a_job_names_its_image_as_a_registry_does() {
     }
     assert_eq!(versions.lines().count(), 2, "{versions}");
     cell.ok("bourg update tagged.bcl --insecure-registry");
-    until("the next image runs", || {
-        cell.ok("bourg logs tagged/0").contains("from the next image")
-    });
+    until("the next image runs", || cell.ok("bourg logs tagged/0").contains("from the next image"));
 
     cell.write("none.bcl", format!("{{ {fields}, image: '127.0.0.1:{port}/team/box' }}"));
     assert!(cell.fails(2, "bourg run none.bcl").contains("neither a tag nor a digest"));

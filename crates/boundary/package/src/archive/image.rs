@@ -7,9 +7,7 @@ use super::ImportOptions;
 use super::choose::{ImageChoice, choose};
 use super::error::ImportError;
 use super::files::ImageFiles;
-use super::json::{
-    Configuration, Descriptor, Document, Platform, Saved, architecture_name, parse,
-};
+use super::json::{Configuration, Descriptor, Document, Platform, Saved, architecture_name, parse};
 use super::sha256::Sha256;
 use crate::manifest::{ImageConfig, MAX_LAYERS};
 
@@ -111,9 +109,7 @@ fn of_layout(files: &ImageFiles, options: &ImportOptions) -> Result<ImagesFound,
     match (manifests.found, manifests.missing) {
         (found, Some(name)) if found.is_empty() => Err(ImportError::Missing { name }),
         (found, None) if found.is_empty() => Err(unsupported(name, "it names no image")),
-        (found, _) => {
-            found.iter().map(|manifest| of_manifest(files, manifest)).collect()
-        }
+        (found, _) => found.iter().map(|manifest| of_manifest(files, manifest)).collect(),
     }
 }
 

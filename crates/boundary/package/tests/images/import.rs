@@ -291,26 +291,26 @@ fn the_variant_of_an_architecture_is_in_its_name() {
     let archives = [crate::layer::archive("f a x")];
     // Of the configuration, or only of the index.
     for is_of_index in [false, true] {
-    let directory = tempfile::tempdir().unwrap();
-    let mut files = Files::default();
-    let config = crate::image::configuration("arm", &archives);
-    let config = if is_of_index { config } else { with(config, "variant", json!("v7")) };
-    let config = files.blob("config.v1+json", config.to_string().as_bytes());
-    let layer = files.blob("layer.v1.tar", &archives[0]);
-    let manifest = json!({"config": config, "layers": [layer]}).to_string();
-    let manifest = files.blob("manifest.v1+json", manifest.as_bytes());
-    let platform = json!({"os": "linux", "architecture": "arm", "variant": "v7"});
-    let manifest = if is_of_index { with(manifest, "platform", platform) } else { manifest };
-    files.layout(&[manifest]).write(directory.path());
-    for wanted in ["arm/v7", "arm-v7"] {
-        let architectures = vec![wanted.to_owned()];
-        let options = ImportOptions { architectures, ..ImportOptions::default() };
-        let (packed, _) = imported(directory.path(), &options).unwrap();
-        assert_eq!(packed.manifest.variants[0].architecture, "arm-v7");
-        // As often as it is imported.
-        let (again, _) = imported(directory.path(), &options).unwrap();
-        assert_eq!(again.digest, packed.digest);
-    }
+        let directory = tempfile::tempdir().unwrap();
+        let mut files = Files::default();
+        let config = crate::image::configuration("arm", &archives);
+        let config = if is_of_index { config } else { with(config, "variant", json!("v7")) };
+        let config = files.blob("config.v1+json", config.to_string().as_bytes());
+        let layer = files.blob("layer.v1.tar", &archives[0]);
+        let manifest = json!({"config": config, "layers": [layer]}).to_string();
+        let manifest = files.blob("manifest.v1+json", manifest.as_bytes());
+        let platform = json!({"os": "linux", "architecture": "arm", "variant": "v7"});
+        let manifest = if is_of_index { with(manifest, "platform", platform) } else { manifest };
+        files.layout(&[manifest]).write(directory.path());
+        for wanted in ["arm/v7", "arm-v7"] {
+            let architectures = vec![wanted.to_owned()];
+            let options = ImportOptions { architectures, ..ImportOptions::default() };
+            let (packed, _) = imported(directory.path(), &options).unwrap();
+            assert_eq!(packed.manifest.variants[0].architecture, "arm-v7");
+            // As often as it is imported.
+            let (again, _) = imported(directory.path(), &options).unwrap();
+            assert_eq!(again.digest, packed.digest);
+        }
     }
 }
 

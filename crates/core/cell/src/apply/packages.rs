@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use event::{EventKind, Subject};
 use model::{
-    Capability, PACKAGE_ARCHITECTURES_MAX, Package, PackageId, PackageKind, PackageReaders, UserName,
+    Capability, PACKAGE_ARCHITECTURES_MAX, Package, PackageId, PackageKind, PackageReaders,
+    UserName,
 };
 use spec::JobSpec;
 

@@ -13,7 +13,7 @@ use super::limits::{differs_in_limits, without_own_limit};
 use super::{Events, text_bounds};
 use crate::apply::mutation::Change;
 use crate::bounds::{DESCRIPTIONS_OF_A_JOB_BYTES_MAX, VERSIONS_KEPT_MAX};
-use crate::feasibility::{Offer, Request, Sums, fits_a_running_task, lacks, VariantsOfPackage};
+use crate::feasibility::{Offer, Request, Sums, VariantsOfPackage, fits_a_running_task, lacks};
 use crate::lifecycle::Stage;
 use crate::state::Tallied;
 use crate::{

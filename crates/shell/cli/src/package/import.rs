@@ -190,7 +190,8 @@ pub(crate) async fn from_registry(
 /// Waits for a signal that ends commands. Returns the exit status that is usual for it.
 fn ended_by_signal() -> Result<impl Future<Output = u8>, Failure> {
     let listen = |kind| {
-        signal(kind).map_err(|error| Failure::failed(format!("error: cannot hear signals: {error}")))
+        signal(kind)
+            .map_err(|error| Failure::failed(format!("error: cannot hear signals: {error}")))
     };
     let (mut interrupt, mut terminate) =
         (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
