@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bcl::Settings;
-use client::Connection;
+use client::{Connection, Target};
 use command::{Failure, output};
 use model::{JobName, PackageId, PackageReference, PackageVersion};
 use nix::sys::resource::{Resource, setrlimit};
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use spec::JobSpec;
 
 use crate::imports::{Files, ImportArgs, PackageDirectory, read_bounded};
+use crate::interrupt::with_cell_until_signal;
 use crate::package::Readers;
 use crate::package::registries::RegistryArgs;
 use crate::package::upload::{self, Content, NewVersion};
@@ -64,6 +65,24 @@ impl Evaluated {
     #[must_use]
     pub fn first(&self) -> Option<&JobName> {
         self.jobs.first().map(|job| &job.name)
+    }
+
+    /// Works with a cell in which the jobs are published. While images are downloaded, a signal that ends the command
+    /// removes what has arrived.
+    pub(crate) fn with_cell<T>(
+        self,
+        cell: Target<'_>,
+        work: impl AsyncFnOnce(Connection, Vec<JobSpec>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let downloads = !self.images.is_empty();
+        let work = async |mut connection: Connection| {
+            let jobs = self.publish(&mut connection).await?;
+            work(connection, jobs).await
+        };
+        match downloads {
+            true => with_cell_until_signal(cell, work),
+            false => command::with_cell(cell, work),
+        }
     }
 
     /// The jobs, with the versions that the directories and images would have; nothing is uploaded.

@@ -16,6 +16,7 @@ pub mod example;
 mod exec;
 mod forget;
 mod imports;
+mod interrupt;
 mod kill;
 mod last_lines;
 mod limits;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Args;
 use client::{Connection, Target};
-use command::{Done, Failure, output, with_cell};
+use command::{Done, Failure, output};
 use model::{Bytes, PackageName, PackageVersion, UserName};
 use package::archive::ImportOptions;
 use registry::{
@@ -15,11 +15,10 @@ use registry::{
     RegistrySettings,
 };
 
-use tokio::signal::unix::{SignalKind, signal};
-
 use super::Readers;
 use super::registries::RegistryArgs;
 use super::upload::{self, Added, Content, NewVersion};
+use crate::interrupt::with_cell_until_signal;
 
 /// The tag that a name without one has: it means another image every week, and is no version.
 const LATEST: &str = "latest";
@@ -131,7 +130,7 @@ impl ImportArgs {
 pub(super) fn import(cell: Target<'_>, args: &ImportArgs) -> Done {
     let source = args.find()?;
     let (new, platforms) = (args.new_version(&source)?, args.platforms()?);
-    with_cell(cell, async |mut connection| {
+    with_cell_until_signal(cell, async |mut connection| {
         let added = match source {
             ImageSource::File(path) => {
                 let options = Box::new(args.options(&args.architectures));
@@ -152,7 +151,7 @@ pub(super) fn import(cell: Target<'_>, args: &ImportArgs) -> Done {
 }
 
 /// Downloads an image for these platforms into a directory of its own, adds it as a version, and removes the directory,
-/// also when a signal ends the command.
+/// also when the future is dropped.
 pub(crate) async fn from_registry(
     connection: &mut Connection,
     new: &NewVersion,
@@ -169,39 +168,11 @@ pub(crate) async fn from_registry(
         ))
         .next("set TMPDIR to a directory with room")
     })?;
+    download(settings, wanted, directory.path()).await?;
+    // Only what was asked for is there.
     let path = directory.path().to_owned();
-    let ended = ended_by_signal()?;
-    let work = async {
-        download(settings, wanted, &path).await?;
-        // Only what was asked for is there.
-        let content = Content::Image { path: path.clone(), options: Box::new(options) };
-        upload::add(connection, new, &content).await
-    };
-    tokio::select! {
-        done = work => done,
-        status = ended => {
-            // Before the process waits for a thread that may still read there.
-            drop(directory);
-            Err(Failure::failed("error: interrupted: nothing was added").exit_status(status))
-        }
-    }
-}
-
-/// Waits for a signal that ends commands. Returns the exit status that is usual for it.
-fn ended_by_signal() -> Result<impl Future<Output = u8>, Failure> {
-    let listen = |kind| {
-        signal(kind)
-            .map_err(|error| Failure::failed(format!("error: cannot hear signals: {error}")))
-    };
-    let (mut interrupt, mut terminate) =
-        (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
-    Ok(async move {
-        let number = tokio::select! {
-            _ = interrupt.recv() => SignalKind::interrupt(),
-            _ = terminate.recv() => SignalKind::terminate(),
-        };
-        u8::try_from(128 + number.as_raw_value()).unwrap_or(u8::MAX)
-    })
+    let content = Content::Image { path, options: Box::new(options) };
+    upload::add(connection, new, &content).await
 }
 
 async fn download(
