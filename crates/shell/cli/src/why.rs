@@ -133,7 +133,12 @@ fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGr
         group.pending_cause,
         Some(v1::PendingCause { cause: Some(v1::pending_cause::Cause::Submitted(_)) })
     );
-    if !is_new && !is_start_lost(group) {
+    let last_end = group.last_end.as_ref();
+    let start_lost = group
+        .pending_cause
+        .as_ref()
+        .and_then(|cause| super::show::start_lost(cause, last_end, group.not_before, answer.time));
+    if !is_new && start_lost.is_none() {
         let _infallible = writeln!(text, " {}", group.cause);
     }
     if !group.avoids.is_empty() {
@@ -141,11 +146,6 @@ fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGr
         let _infallible =
             writeln!(text, " it crashed on {machines} recently: the scheduler prefers others");
     }
-    let last_end = group.last_end.as_ref();
-    let start_lost = group
-        .pending_cause
-        .as_ref()
-        .and_then(|cause| super::show::start_lost(cause, last_end, group.not_before, answer.time));
     if let Some(why) = &start_lost {
         let _infallible = writeln!(text, " its last start failed: {why}");
     } else if !group.last_end_text.is_empty() {
@@ -190,12 +190,6 @@ fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGr
         let _infallible =
             writeln!(text, " smallest change that starts one now: {}", group.smallest_change);
     }
-}
-
-/// Whether its machine could not start the first of the tasks, which is said with the reason.
-fn is_start_lost(group: &v1::PendingGroup) -> bool {
-    let cause = group.pending_cause.as_ref().and_then(|cause| cause.cause.as_ref());
-    matches!(cause, Some(v1::pending_cause::Cause::StartLost(_)))
 }
 
 /// For example ` scores for task 0, lower is better: m1 9214 = packing 4507 × 2 + mixing 200 × 1`.

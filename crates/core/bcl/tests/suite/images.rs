@@ -25,5 +25,22 @@ fn an_image_of_a_registry_is_the_package_that_the_loader_makes_of_it() {
 fn an_image_that_is_no_package_is_an_error_at_its_place() {
     let images = ["registry.example/none:1", "nginx:1.27", "team/web:1", "web"];
     let sources = images.map(|image| (image, format!("{{ name: 'a', image: '{image}' }}")));
-    expect![[r#""#]].assert_eq(&table(sources, &[]));
+    expect![[r#"
+        registry.example/none:1
+            image: 'registry.example/none:1' cannot be the image of a task: the registry has no such image
+            at job.bcl:1:14 `image: 'registry.example/none:1'`
+
+        nginx:1.27
+            image: 'nginx:1.27' cannot be the image of a task: it names no registry: write it in full, such as 'docker.io/library/nginx:1.27', or name a package, such as 'web@1.27'
+            at job.bcl:1:14 `image: 'nginx:1.27'`
+
+        team/web:1
+            image: 'team/web:1' cannot be the image of a task: it names no registry: write it in full, such as 'docker.io/library/nginx:1.27', or name a package, such as 'web@1.27'
+            at job.bcl:1:14 `image: 'team/web:1'`
+
+        web
+            image: 'web' names no version: write NAME@VERSION, such as app@3
+            at job.bcl:1:14 `image: 'web'`
+
+    "#]].assert_eq(&table(sources, &[]));
 }

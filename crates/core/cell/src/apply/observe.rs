@@ -233,16 +233,22 @@ impl Cell {
     }
 
     /// A task that was lost is retried, and that is nobody's failure. One that had not started waits longer
-    /// each time, as after failures: what it lacks, such as a package, may be missing for long.
+    /// each time, as after failures: what it lacks, such as a package, may be missing for long. One that ran well until
+    /// it was lost begins with the first delay.
     fn lost(&mut self, instance: InstanceId, ending: Ending<'_>, events: &mut Events) {
         let policy = self.restart_policy(instance);
         let starting = |placed: &Placement| placed.phase == Phase::Starting;
-        if !self.placement(instance).is_some_and(starting) {
+        let (ran, never_started) =
+            (self.ran(instance), self.placement(instance).is_some_and(starting));
+        let Some(job) = self.jobs.get_mut(instance.collection) else { return };
+        let Some(task) = job.task_mut(instance.index) else { return };
+        if !never_started {
+            if ran >= policy.reset_after {
+                task.ends_in_row = 0;
+            }
             self.begin_again(instance, Again::Lost, policy.delay, ending, events);
             return;
         }
-        let Some(job) = self.jobs.get_mut(instance.collection) else { return };
-        let Some(task) = job.task_mut(instance.index) else { return };
         task.ends_in_row = policy.ends_in_row(task.ends_in_row, Span::ZERO);
         let tries = task.ends_in_row;
         let wait = policy.delay_after(tries);

@@ -192,14 +192,23 @@ fn an_image_without_a_variant_for_a_machine_does_not_fit_there() {
         machines,
         "image ana/web@1 7 10 arch=amd64
          submit ana/web 1 image=web@1 cpu=2000 ram=500",
-        &expect![[r#""#]],
+        &expect![[r#"
+            tasks 0: fits 0 of 4
+              3 are arm64, for which image ana/web@1 has no variant ()
+              1 is too small (CPU) (2 cores asked; m1 has 1 core in all)
+              change: cpu 2 cores → 1 core
+        "#]],
     );
     explained(
         machines,
         "image ana/web@1 7 10 arch=amd64 arch=arm64
          package ana/tool@1 8 10 arch=riscv64
          submit ana/web 1 image=web@1 packages=tool@1 cpu=500 ram=500",
-        &expect![[r#""#]],
+        &expect![[r#"
+            tasks 0: fits 0 of 4
+              3 are arm64, for which package ana/tool@1 has no variant ()
+              1 is amd64, for which package ana/tool@1 has no variant ()
+        "#]],
     );
     let now = Time(1_000_000);
     // The image's architectures, and where its tasks are placed.
