@@ -251,7 +251,7 @@ fn a_job_names_its_image_as_a_registry_does() {
     assert!(evaluated.contains("box@1.27-"), "the version is known without a cell: {evaluated}");
 
     cell.ok("bourg run tagged.bcl --insecure-registry");
-    assert!(cell.ok("bourg logs tagged/0").contains("from the image"));
+    until("the image runs", || cell.ok("bourg logs tagged/0").contains("from the image"));
     let first = cell.ok("bourg package list -o name").trim().to_owned();
     assert!(first.contains("/box@1.27-") && !first.contains('\n'), "{first}");
     let again = cell.ok("bourg plan tagged.bcl --insecure-registry");
@@ -294,7 +294,7 @@ fn an_import_that_is_interrupted_leaves_no_directory() {
         names.any(|name| name.starts_with("bourg-import-"))
     };
     let line = format!(
-        "TMPDIR={} exec bourg package import 127.0.0.1:{port}/team/box:1 --insecure-registry",
+        "export TMPDIR={}; exec bourg package import 127.0.0.1:{port}/team/box:1 --insecure-registry",
         temporary.display()
     );
     let import = cell.start("sh", &["-c", &line]);
