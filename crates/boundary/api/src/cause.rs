@@ -17,6 +17,7 @@ impl From<&PendingCause> for v1::PendingCause {
             PendingCause::Failed => Cause::Failed(NOTHING),
             PendingCause::Lost => Cause::Lost(NOTHING),
             PendingCause::Finished => Cause::Finished(NOTHING),
+            PendingCause::StartLost { tries } => Cause::StartLost(*tries),
             PendingCause::Evicted(cause) => Cause::Evicted(cause.into()),
         };
         Self { cause: Some(cause) }
@@ -34,6 +35,7 @@ impl TryFrom<v1::PendingCause> for PendingCause {
             Cause::Failed(NOTHING) => Self::Failed,
             Cause::Lost(NOTHING) => Self::Lost,
             Cause::Finished(NOTHING) => Self::Finished,
+            Cause::StartLost(tries) => Self::StartLost { tries },
             Cause::Evicted(cause) => Self::Evicted(cause.try_into().field("evicted")?),
         })
     }

@@ -3,8 +3,9 @@
 use std::convert::Infallible;
 
 use model::{
-    DigestError, KeyDigestError, LabelQueryError, NameError, NotListed, PackageReferenceError,
-    PathError, PriorityError, SchedulingClassError, SequencerError, SerialError, SubnetError,
+    DigestError, ImageArchitectureError, KeyDigestError, LabelQueryError, NameError, NotListed,
+    PackageReferenceError, PathError, PriorityError, SchedulingClassError, SequencerError,
+    SerialError, SubnetError,
 };
 use spec::{Path, Step};
 use thiserror::Error;
@@ -43,6 +44,9 @@ pub enum Fault {
     /// A text is not a reference to a package.
     #[error(transparent)]
     Package(#[from] PackageReferenceError),
+    /// A text is not a processor architecture.
+    #[error(transparent)]
+    Architecture(#[from] ImageArchitectureError),
     /// A text is not a certificate's serial number.
     #[error(transparent)]
     Serial(#[from] SerialError),

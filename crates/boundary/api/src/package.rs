@@ -53,6 +53,7 @@ impl From<&Package> for v1::Package {
             entries: package.entries,
             readers,
             everyone,
+            architectures: package.architectures.iter().map(ToString::to_string).collect(),
         }
     }
 }
@@ -76,6 +77,7 @@ impl TryFrom<v1::Package> for Package {
             stored: Bytes(read::quantity(package.stored_bytes, "storedBytes")?),
             unpacked: Bytes(read::quantity(package.unpacked_bytes, "unpackedBytes")?),
             entries: package.entries,
+            architectures: read::set(&package.architectures, "architectures")?,
             readers,
         })
     }

@@ -9,7 +9,7 @@ use cell::{
     OutOfBounds, PackageProblem, ReferenceField, ServiceProblem, Shareable, TextField,
     UpdateHindrance,
 };
-use model::{Band, JobName, MachineName, PackageId, UserName};
+use model::{Band, JobName, MachineName, PACKAGE_ARCHITECTURES_MAX, PackageId, UserName};
 use spec::{LogSettingsProblem, limits};
 
 pub(crate) fn text(field: TextField) -> &'static str {
@@ -185,6 +185,14 @@ pub(crate) fn package(id: &PackageId, why: PackageProblem) -> String {
         PackageProblem::IsAnImage => {
             format!("package {id} is an image: name it as the image of the tasks, not in packages")
         }
+        PackageProblem::UsedTwice => format!(
+            "package {id} is named both as image and in packages: name it once, as image if it is the root of the \
+             tasks"
+        ),
+        PackageProblem::Architectures { number } => format!(
+            "package {id} is for {number} architectures: the maximum is {PACKAGE_ARCHITECTURES_MAX}; import only \
+             those that the machines have (--arch)"
+        ),
     }
 }
 

@@ -12,7 +12,10 @@ use thiserror::Error;
 use crate::chunk::{ChunkRef, MAX_CHUNK_BYTES, digest_of};
 use crate::tree::{MAX_ENTRIES, MAX_TREE_BYTES};
 
+mod start;
 mod wire;
+
+pub use start::ImageStartError;
 
 /// How long an encoded manifest is at most, in bytes: it is one chunk.
 pub const MAX_MANIFEST_BYTES: usize = MAX_CHUNK_BYTES;

@@ -228,6 +228,14 @@ pub enum ErrorKind {
         /// The reason.
         why: String,
     },
+    /// An image in a registry that cannot become a package.
+    #[error("{} cannot be the image of a task: {why}", screen::quoted(.image))]
+    Image {
+        /// The image, as the file says it.
+        image: String,
+        /// The reason.
+        why: String,
+    },
     /// The text is not a reference to a package.
     #[error(transparent)]
     Package(#[from] PackageReferenceError),

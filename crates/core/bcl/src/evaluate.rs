@@ -8,6 +8,7 @@ use crate::directories;
 use crate::error::{Error, ErrorKind, Errors};
 use crate::explain::Explainer;
 use crate::fields::{Diagnostic, Diagnostics};
+use crate::images;
 use crate::interpreter::{Interpreter, Loader, Settings};
 use crate::json::{Json, TooLarge};
 use crate::limits;
@@ -47,6 +48,7 @@ pub fn evaluate(
     })?;
     let mut found = Diagnostics::default();
     directories::resolve(&mut result, loader, &mut found);
+    images::resolve(&mut result, loader, &mut found);
     let jobs: Vec<JobSpec> = match &result {
         Json::List(values) => {
             let job = |(position, job)| {

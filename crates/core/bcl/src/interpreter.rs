@@ -52,6 +52,16 @@ pub trait Loader {
         Err("there are no directories here".to_owned())
     }
 
+    /// Makes a package of an image in a registry: its reference as the evaluated file says it. The same image may be
+    /// asked for more than once. The default implementation has no registries.
+    ///
+    /// # Errors
+    /// When that cannot be done: the reason.
+    fn image(&mut self, reference: &str) -> Result<PackageReference, String> {
+        let _ = reference;
+        Err("there are no registries here".to_owned())
+    }
+
     /// Receives the file's trace output (`std.trace`). The text may contain anything. The default
     /// implementation discards it.
     fn trace(&mut self, text: &str) {

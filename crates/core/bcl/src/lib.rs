@@ -31,6 +31,7 @@ mod explain;
 mod fields;
 mod grammar;
 mod health;
+mod images;
 mod interpreter;
 mod json;
 mod locate;

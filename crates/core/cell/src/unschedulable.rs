@@ -1,6 +1,6 @@
 //! Why a task does not fit on a machine: the text of "why pending?".
 
-use model::{Dimension, HeldPorts, PortName, Subnet};
+use model::{Dimension, HeldPorts, PackageId, PackageKind, PortName, Subnet};
 use spec::Constraint;
 use thiserror::Error;
 
@@ -26,6 +26,16 @@ pub enum UnschedulableReason {
         constraint: Box<Constraint>,
         /// The value it has instead, if it has the attribute.
         has: Option<Box<str>>,
+    },
+    /// A package of the task has no variant for the machine's architecture.
+    #[error("has the architecture {architecture}, for which {} {package} has no variant", package_word(*kind))]
+    NoVariant {
+        /// The first such package.
+        package: Box<PackageId>,
+        /// What it holds.
+        kind: PackageKind,
+        /// The architecture, as images name it.
+        architecture: Box<str>,
     },
     /// The machine is too small for it, even when empty.
     #[error("is too small: {} of {dimension} asked, it has {}", .dimension.show(*asked), .dimension.show(*has))]
@@ -117,6 +127,14 @@ pub enum UnschedulableReason {
         /// Its number.
         number: u16,
     },
+}
+
+/// What a package is called that holds this.
+fn package_word(kind: PackageKind) -> &'static str {
+    match kind {
+        PackageKind::Files => "package",
+        PackageKind::Image => "image",
+    }
 }
 
 fn lacks_cores(asked: u64, free: u64, all: u64) -> String {

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cell::feasibility::Request;
-use cell::{Demand, Job};
+use cell::feasibility::{Request, VariantsOfPackage};
+use cell::{Cell, Demand, Job};
 use model::{CollectionId, Dimension, InstanceId, MachineId, Priority, Resources, TaskIndex, Time};
 use spec::{Constraint, Maximum, Network};
 
@@ -34,6 +34,7 @@ pub(crate) struct Key {
     own_network: bool,
     exclusive: bool,
     pub(crate) constraints: Vec<Constraint>,
+    variants: Vec<VariantsOfPackage>,
     max_per_machine: Option<Maximum>,
     max_per_switch: Option<Maximum>,
 }
@@ -75,7 +76,7 @@ fn amounts(resources: &Resources) -> [u64; 4] {
 }
 
 impl Key {
-    pub(crate) fn of(job: &Job, index: TaskIndex, settings: &Settings) -> Self {
+    pub(crate) fn of(cell: &Cell, job: &Job, index: TaskIndex, settings: &Settings) -> Self {
         let demand = job.demand(index);
         let together =
             job.spec.tasks > 1 || job.spec.has_maxima() || job.spec.max_per_switch.is_some();
@@ -89,6 +90,7 @@ impl Key {
             own_network: job.network(index).is_own(),
             exclusive: demand.exclusive,
             constraints: job.described(index).constraints(index).to_vec(),
+            variants: VariantsOfPackage::of(cell, &job.owner, job.described(index)),
             max_per_machine: job.spec.max_per_machine,
             max_per_switch: job.spec.max_per_switch,
         }
@@ -146,13 +148,20 @@ impl Class {
             ports: self.key.ports,
             network: if self.key.own_network { &OWN_NETWORK } else { &Network::Host },
             constraints: &self.key.constraints,
+            variants: self.key.variants.as_slice().into(),
             max_per_machine: self.key.max_per_machine,
             max_per_switch: self.key.max_per_switch,
         }
     }
 
     /// Whether a task belongs to the class; cheaper than computing its key.
-    pub(crate) fn has(&self, job: &Job, index: TaskIndex, settings: &Settings) -> bool {
+    pub(crate) fn has(
+        &self,
+        cell: &Cell,
+        job: &Job,
+        index: TaskIndex,
+        settings: &Settings,
+    ) -> bool {
         let key = &self.key;
         key.instance == alone(job, index, settings)
             && key.priority == job.described(index).priority
@@ -162,6 +171,7 @@ impl Class {
             && key.max_per_machine == job.spec.max_per_machine
             && key.max_per_switch == job.spec.max_per_switch
             && key.constraints == job.described(index).constraints(index)
+            && key.variants == VariantsOfPackage::of(cell, &job.owner, job.described(index))
     }
 
     /// Whether it still avoids a machine.
@@ -229,12 +239,13 @@ impl Classes {
     /// The class of a task, with one more use of it.
     pub(crate) fn join(
         &mut self,
+        cell: &Cell,
         job: &Job,
         index: TaskIndex,
         machines: &Machines,
         settings: &Settings,
     ) -> ClassId {
-        let key = Key::of(job, index, settings);
+        let key = Key::of(cell, job, index, settings);
         let id = match self.by_key.get(&key) {
             Some(id) => *id,
             None => {

@@ -141,8 +141,8 @@ impl Engine {
     /// one job's tasks is.
     ///
     /// For tasks that run in allocs there are no classes ([`Engine::search_allocs`]).
-    pub fn join(&mut self, job: &Job, index: TaskIndex) -> ClassId {
-        self.classes.join(job, index, &self.machines, &self.settings)
+    pub fn join(&mut self, cell: &Cell, job: &Job, index: TaskIndex) -> ClassId {
+        self.classes.join(cell, job, index, &self.machines, &self.settings)
     }
 
     /// Ends a use of a class. After the last one, the id may become that of another class.
@@ -152,8 +152,8 @@ impl Engine {
 
     /// Whether a task belongs to a class; cheaper than [`Engine::join`].
     #[must_use]
-    pub fn is_of_class(&self, class: ClassId, job: &Job, index: TaskIndex) -> bool {
-        self.classes.get(class).is_some_and(|class| class.has(job, index, &self.settings))
+    pub fn is_of_class(&self, class: ClassId, cell: &Cell, job: &Job, index: TaskIndex) -> bool {
+        self.classes.get(class).is_some_and(|class| class.has(cell, job, index, &self.settings))
     }
 
     /// Whether a search found that tasks of a class fit nowhere, and nothing happened since that could

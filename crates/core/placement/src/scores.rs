@@ -35,7 +35,7 @@ pub fn scores(
         return Vec::new();
     }
     let mut engine = Engine::bare(cell, settings);
-    let id = engine.join(job, index);
+    let id = engine.join(cell, job, index);
     engine.prepare(cell, id);
     engine.refresh_suspects(cell, now);
     let Some(class) = engine.classes.get(id) else { return Vec::new() };

@@ -4,9 +4,14 @@
 
 use std::collections::BTreeMap;
 
-use cell::feasibility::{Colocated, CountedAt, Offer, Request, UnschedulableReason, fits, maxima};
+use cell::feasibility::{
+    Colocated, CountedAt, Offer, Request, UnschedulableReason, VariantsOfPackage, fits, maxima,
+    variants,
+};
 use cell::{Cell, Job, MachineState, PendingCause, TaskState};
-use model::{Dimension, End, MachineId, MachineName, Resources, TaskIndex, TaskSelection, Time};
+use model::{
+    Dimension, End, MachineId, MachineName, PackageKind, Resources, TaskIndex, TaskSelection, Time,
+};
 use spec::Constraint;
 
 use crate::Kept;
@@ -93,6 +98,11 @@ enum Kind {
     Short(Dimension),
     LatelyShort(Dimension),
     Constraint(Box<Constraint>),
+    NoVariant {
+        /// The package, with what it is called: `image ana/web@1`.
+        package: String,
+        architecture: Box<str>,
+    },
     Draining,
     Unreachable,
     NotUp,
@@ -104,8 +114,8 @@ enum Kind {
 }
 
 /// The key of a request: limits and reservations in the order of [`Dimension::ALL`], ports,
-/// whether its network is its own, constraints.
-type Key<'a> = ([u64; 4], [u64; 4], usize, bool, &'a [Constraint]);
+/// whether its network is its own, constraints, packages that are only for some architectures.
+type Key<'a> = ([u64; 4], [u64; 4], usize, bool, &'a [Constraint], Vec<VariantsOfPackage>);
 
 /// Explains the pending tasks among the selected ones of a job; groups are ordered by their first
 /// task.
@@ -119,10 +129,11 @@ pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> 
         let Some(task) = job.task(index) else { continue };
         let TaskState::Pending { since, not_before, cause } = task.state else { continue };
         let not_before = (not_before > now).then_some(not_before);
-        let ask = Request::of(job, index);
+        let ask = Request::of(cell, job, index);
         let amounts = |of: &Resources| Dimension::ALL.map(|dimension| of.get(dimension));
         let (limit, reservation) = (amounts(&ask.demand.limit), amounts(&ask.demand.reservation));
-        let key = (limit, reservation, ask.ports, ask.network.is_own(), ask.constraints);
+        let (own, limited) = (ask.network.is_own(), ask.variants.to_vec());
+        let key = (limit, reservation, ask.ports, own, ask.constraints, limited);
         if groups.len() >= GROUPS_MAX && !places.contains_key(&key) {
             more += 1;
             continue;
@@ -267,6 +278,11 @@ fn kind(unschedulable_reason: &UnschedulableReason) -> Kind {
         UnschedulableReason::Draining => Kind::Draining,
         UnschedulableReason::NotReady => Kind::NotReady,
         UnschedulableReason::Constraint { constraint, .. } => Kind::Constraint(constraint.clone()),
+        UnschedulableReason::NoVariant { package, kind, architecture } => {
+            let what = if *kind == PackageKind::Image { "image" } else { "package" };
+            let architecture = architecture.clone();
+            Kind::NoVariant { package: format!("{what} {package}"), architecture }
+        }
         UnschedulableReason::TooSmall { dimension, .. } => Kind::TooSmall(*dimension),
         UnschedulableReason::Lacks { dimension, .. } => Kind::Lacks(*dimension),
         UnschedulableReason::LacksPorts { .. } => Kind::LacksPorts,
@@ -290,6 +306,7 @@ fn missing(unschedulable_reason: &UnschedulableReason) -> u64 {
         | UnschedulableReason::Draining
         | UnschedulableReason::NotReady
         | UnschedulableReason::Short { .. }
+        | UnschedulableReason::NoVariant { .. }
         | UnschedulableReason::Constraint { .. } => u64::MAX,
         UnschedulableReason::TooSmall { asked, has, .. } => asked - has,
         UnschedulableReason::Lacks { asked, free, .. }
@@ -316,6 +333,9 @@ fn reason(cell: &Cell, kind: &Kind, alike: SameFailure) -> Reason {
         Kind::Draining => format!("{} draining", verb("is", "are")),
         Kind::NotReady => format!("{} not ready: no task can run there", verb("is", "are")),
         Kind::Constraint(constraint) => format!("{} not match {constraint}", verb("does", "do")),
+        Kind::NoVariant { package, architecture } => {
+            format!("{} {architecture}, for which {package} has no variant", verb("is", "are"))
+        }
         Kind::TooSmall(dimension) => format!("{} too small ({dimension})", verb("is", "are")),
         Kind::Short(dimension) => format!(
             "{} short of {dimension}, and no task below production is added",
@@ -395,6 +415,7 @@ fn miss(
         | UnschedulableReason::NotReady
         | UnschedulableReason::Short { .. }
         | UnschedulableReason::Constraint { .. }
+        | UnschedulableReason::NoVariant { .. }
         | UnschedulableReason::Maximum { .. }
         | UnschedulableReason::AllocNetwork { .. }
         | UnschedulableReason::AllocPort { .. }
@@ -442,6 +463,10 @@ fn only_change(ask: &Request<'_>, offer: &Offer<'_>) -> Option<Change> {
         || machine.is_set_aside()
         || machine.drain.is_some()
     {
+        return None;
+    }
+    // Neither less nor fewer constraints make a variant for its architecture.
+    if variants::check(ask, offer).is_err() {
         return None;
     }
     // Less would help only on a machine that was short and is not any more, until it has forgotten it.

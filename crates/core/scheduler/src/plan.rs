@@ -95,7 +95,7 @@ impl Scheduler {
         if self.engine.unplanned(&self.cell, id).is_some()
             && let Some(job) = self.cell.job(id.collection)
         {
-            self.queue.enter(job, id.index, self.cell.time(), &mut self.engine);
+            self.queue.enter(&self.cell, job, id.index, self.cell.time(), &mut self.engine);
         }
     }
 
@@ -107,7 +107,7 @@ impl Scheduler {
                 && let Some(job) = self.cell.job(task.collection)
             {
                 self.engine.release_room(task);
-                self.queue.enter(job, task.index, now, &mut self.engine);
+                self.queue.enter(&self.cell, job, task.index, now, &mut self.engine);
             }
         }
         let most = ASSIGNMENTS_MAX;

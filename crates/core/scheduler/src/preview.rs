@@ -38,7 +38,7 @@ pub fn preview_of<'a>(
     let mut engine = Engine::bare(cell, placement::Settings::default());
     let mut queue = Queue::default();
     for (job, index) in &pending {
-        queue.enter(job, *index, latest, &mut engine);
+        queue.enter(cell, job, *index, latest, &mut engine);
     }
     let assignments = queue.pass(&mut engine, cell, latest, usize::MAX);
     let unplaced = pending.len() - assignments.len();

@@ -63,7 +63,7 @@ impl Queue {
                 if matches!(task.state, TaskState::Pending { .. })
                     && !engine.is_planned(id.generation(task.generation))
                 {
-                    queue.enter(job, index, cell.time(), engine);
+                    queue.enter(cell, job, index, cell.time(), engine);
                 }
             }
         }
@@ -97,7 +97,14 @@ impl Queue {
     }
 
     /// Adds a pending task.
-    pub(crate) fn enter(&mut self, job: &Job, index: TaskIndex, now: Time, engine: &mut Engine) {
+    pub(crate) fn enter(
+        &mut self,
+        cell: &Cell,
+        job: &Job,
+        index: TaskIndex,
+        now: Time,
+        engine: &mut Engine,
+    ) {
         let Some(TaskState::Pending { not_before, .. }) = job.task(index).map(|task| &task.state)
         else {
             return;
@@ -113,12 +120,12 @@ impl Queue {
         let groups = self.of_jobs.entry(job.id).or_default();
         let suits = |id: &&GroupId| {
             let group = self.groups.get(**id).and_then(Option::as_ref);
-            group.is_some_and(|group| engine.is_of_class(group.class, job, index))
+            group.is_some_and(|group| engine.is_of_class(group.class, cell, job, index))
         };
         let id = match groups.iter().rev().find(suits) {
             Some(id) => *id,
             None => {
-                let class = engine.join(job, index);
+                let class = engine.join(cell, job, index);
                 let group = Group {
                     job: job.id,
                     class,

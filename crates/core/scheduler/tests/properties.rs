@@ -306,7 +306,7 @@ impl History {
                     let kept = kept.filter(|kept| kept.is_from(job.described(index).priority));
                     let offer = Offer::to(&cell, job, machine);
                     let left = kept.fold(offer, |offer, kept| kept.taken_from(offer));
-                    if alloc.is_none() && fits(&Request::of(job, index), &left).is_err() {
+                    if alloc.is_none() && fits(&Request::of(&cell, job, index), &left).is_err() {
                         continue;
                     }
                     let ports = machine.free_ports(job.port_count(index), &[]);
@@ -338,7 +338,10 @@ fn places<'a>(
     let last = task.last_incarnation.as_ref().and_then(|incarnation| incarnation.alloc);
     let moved = matches!(
         task.state,
-        TaskState::Pending { cause: PendingCause::Evicted(_) | PendingCause::Lost, .. }
+        TaskState::Pending {
+            cause: PendingCause::Evicted(_) | PendingCause::Lost | PendingCause::StartLost { .. },
+            ..
+        }
     );
     let home = last.filter(|_| moved).and_then(|index| set.task(index));
     if home.is_some_and(|alloc| match &alloc.state {

@@ -402,13 +402,19 @@ fn packages(values: &Values, package: &BoxedStrategy<PackageId>) -> BoxedStrateg
         3 => values.users.clone().prop_map(PackageReaders::Users),
         1 => Just(PackageReaders::Everyone),
     ];
-    let content = (0..2_u8, 1..1_u64 << 41);
+    let architecture = select(vec!["amd64", "arm64"]);
+    let architectures = prop::collection::btree_set(architecture, 0..3);
+    let content = (0..2_u8, 1..1_u64 << 41, architectures);
     prop_oneof![
-        3 => (package.clone(), content, readers).prop_map(|(id, (content, bytes), readers)| {
+        3 => (package.clone(), content, readers).prop_map(|(id, (content, bytes, names), readers)| {
+            let architectures = names.into_iter().filter_map(|name| name.parse().ok()).collect();
             let stored = Bytes(bytes);
             let digest = Digest::from_bytes([content; Digest::BYTES]);
             let (kind, unpacked, entries) = (PackageKind::Files, stored, 1);
-            SetPackage(Arc::new(Package { id, digest, kind, stored, unpacked, entries, readers })).into()
+            let package = Package {
+                id, digest, kind, stored, unpacked, entries, architectures, readers,
+            };
+            SetPackage(Arc::new(package)).into()
         }),
         1 => package.clone().prop_map(|id| DeletePackage(id).into()),
     ]

@@ -122,8 +122,16 @@ impl LabMachine {
 fn fits(demand: Demand, offer: &Offer<'_>) -> bool {
     let (max_per_machine, max_per_switch) = (None, None);
     let network = &spec::Network::Host;
-    let request =
-        Request { demand, ports: 0, network, constraints: &[], max_per_machine, max_per_switch };
+    let (constraints, variants) = (Default::default(), Default::default());
+    let request = Request {
+        demand,
+        ports: 0,
+        network,
+        constraints,
+        variants,
+        max_per_machine,
+        max_per_switch,
+    };
     feasibility::fits(&request, offer).is_ok()
 }
 

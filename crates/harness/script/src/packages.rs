@@ -11,17 +11,25 @@ use crate::words::{number, user, value};
 
 /// What a version of a package is called in errors.
 const ID: &str = "a package such as ana/app@3";
+/// What precedes an architecture, and what that is called in errors.
+const ARCHITECTURE: &str = "arch=";
+const NAME: &str = "an architecture such as amd64";
 
 /// The mutation that the words stand for, if it is about packages, and the package's owner.
 pub(crate) fn mutation(words: &[&str]) -> Result<Option<(UserName, Mutation)>, ScriptError> {
     Ok(Some(match words {
         [kind @ ("package" | "image"), id, content, mebibytes, readers @ ..] => {
             let id: PackageId = value(id, ID)?;
+            let (architectures, readers): (Vec<&str>, Vec<&str>) =
+                readers.iter().partition(|word| word.starts_with(ARCHITECTURE));
+            let architectures =
+                architectures.iter().map(|word| value(&word[ARCHITECTURE.len()..], NAME));
+            let architectures = architectures.collect::<Result<_, _>>()?;
             // Contents of scripts are numbers: equal ones have one digest.
             let mut digest = [0; Digest::BYTES];
             digest[..8].copy_from_slice(&number(content)?.to_be_bytes());
             let stored = Bytes(number(mebibytes)?.saturating_mul(1 << 20));
-            let readers = match readers {
+            let readers = match readers.as_slice() {
                 ["everyone"] => PackageReaders::Everyone,
                 users => {
                     let users = users.iter().map(|name| user(name));
@@ -36,6 +44,7 @@ pub(crate) fn mutation(words: &[&str]) -> Result<Option<(UserName, Mutation)>, S
                 stored,
                 unpacked: stored,
                 entries: 1,
+                architectures,
                 readers,
             };
             (owner, SetPackage(Arc::new(package)).into())

@@ -28,7 +28,7 @@ use api::v1;
 use borglet::{Desired, PACKAGES_DIRECTORY};
 use client::packages::{PackageReader, StoreError};
 use linux::record::{Bind, ImageRoot};
-use model::{Bytes, Digest, InstanceId, PackageId, Random};
+use model::{Bytes, Digest, ImageArchitecture, InstanceId, PackageId, Random};
 use package::manifest::{Layer, Manifest};
 use process::clock::Clock;
 use process::renewal::{Masters, explained};
@@ -102,12 +102,12 @@ impl Packages {
         if let Some(image) = &desired.spec.image {
             let id = image.of(&desired.user);
             let image = self.image(desired, &id).await;
-            found.image = Some(image.with_context(|| format!("cannot get image {id}"))?);
+            found.image = Some(image.with_context(|| format!("cannot fetch image {id}"))?);
         }
         for package in &desired.spec.packages {
             let id = package.of(&desired.user);
             let files = self.files(desired, &id).await;
-            let source = files.with_context(|| format!("cannot get package {id}"))?;
+            let source = files.with_context(|| format!("cannot fetch package {id}"))?;
             let target = PathBuf::from(PACKAGES_DIRECTORY).join(id.name.as_str());
             found.binds.push(Bind { source, target, writable: false });
         }
@@ -168,7 +168,7 @@ impl Packages {
 
     async fn image(&self, desired: &Desired, id: &PackageId) -> anyhow::Result<FoundImage> {
         let (manifest, sources) = self.find(id).await?;
-        let here = image_architecture();
+        let here = ImageArchitecture::of_machine(std::env::consts::ARCH);
         let variant = manifest.variant(here).ok_or_else(|| {
             let others: Vec<&str> =
                 manifest.variants.iter().map(|variant| variant.architecture.as_str()).collect();
@@ -186,7 +186,7 @@ impl Packages {
         let mut layers: Vec<Layer> = higher.cloned().collect();
         layers.reverse();
         ensure!(!layers.is_empty(), "it has no files");
-        let stop_signal = image::stop_signal(config)?;
+        let stop_signal = config.stop_signal_number()?;
         let layers = self.layers(desired, &layers, &sources).await?;
         Ok(FoundImage {
             root: ImageRoot { layers, user: config.user.clone() },
@@ -320,17 +320,6 @@ impl Packages {
             }
         }
         Err(failed)
-    }
-}
-
-/// What images call the architecture of this machine.
-fn image_architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        "x86" => "386",
-        "powerpc64" => "ppc64le",
-        other => other,
     }
 }
 

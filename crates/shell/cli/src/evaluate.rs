@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bcl::Settings;
-use client::Connection;
+use client::{Connection, Target};
 use command::{Failure, output};
 use model::{JobName, PackageId, PackageReference, PackageVersion};
 use nix::sys::resource::{Resource, setrlimit};
@@ -16,8 +16,11 @@ use serde::{Deserialize, Serialize};
 use spec::JobSpec;
 
 use crate::imports::{Files, ImportArgs, PackageDirectory, read_bounded};
+use crate::interrupt::with_cell_until_signal;
 use crate::package::Readers;
+use crate::package::registries::RegistryArgs;
 use crate::package::upload::{self, Content, NewVersion};
+use crate::registry_image::RegistryImage;
 
 /// The maximum time of an evaluation.
 const TIME_MAX: Duration = Duration::from_secs(8);
@@ -39,13 +42,16 @@ pub(crate) const COMMAND: &str = "evaluate-in-this-process";
 struct Output {
     jobs: Vec<api::v1::JobSpec>,
     directories: Vec<PackageDirectory>,
+    images: Vec<RegistryImage>,
 }
 
-/// The jobs of a file, of which some may have packages that are still directories.
+/// The jobs of a file, of which some may have packages that are still directories, or images that are in a registry.
 #[derive(Debug)]
 pub struct Evaluated {
     jobs: Vec<JobSpec>,
     directories: Vec<PackageDirectory>,
+    images: Vec<RegistryImage>,
+    registry: RegistryArgs,
 }
 
 impl Evaluated {
@@ -61,22 +67,50 @@ impl Evaluated {
         self.jobs.first().map(|job| &job.name)
     }
 
-    /// The jobs, with the versions that the directories would have; nothing is uploaded.
+    /// Works with a cell in which the jobs are published. While images are downloaded, a signal that ends the command
+    /// removes what has arrived.
+    pub(crate) fn with_cell<T>(
+        self,
+        cell: Target<'_>,
+        work: impl AsyncFnOnce(Connection, Vec<JobSpec>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let downloads = !self.images.is_empty();
+        let work = async |mut connection: Connection| {
+            let jobs = self.publish(&mut connection).await?;
+            work(connection, jobs).await
+        };
+        match downloads {
+            true => with_cell_until_signal(cell, work),
+            false => command::with_cell(cell, work),
+        }
+    }
+
+    /// The jobs, with the versions that the directories and images would have; nothing is uploaded.
     ///
     /// # Errors
-    /// If a directory cannot become a package.
+    /// If a directory cannot become a package, or a registry does not say which image is meant.
     pub fn into_jobs(mut self) -> Result<Vec<JobSpec>, Failure> {
         for directory in std::mem::take(&mut self.directories) {
             let content = Content::Directory(directory.path.clone());
-            self.replace(&directory, &content.version()?)?;
+            self.replace(&directory.placeholder, &content.version()?)?;
+        }
+        let images = std::mem::take(&mut self.images);
+        if images.is_empty() {
+            return Ok(self.jobs);
+        }
+        let runtime = command::runtime()?;
+        for image in images {
+            let resolved = process::block_on(&runtime, image.resolve(&self.registry))?;
+            self.replace(&image.placeholder, &resolved.version)?;
         }
         Ok(self.jobs)
     }
 
-    /// Makes packages of the directories and uploads what the store lacks. Returns the jobs, which use them.
+    /// Makes packages of the directories and of the images of registries, and uploads what the store lacks. Returns
+    /// the jobs, which use them.
     ///
     /// # Errors
-    /// If a directory cannot become a package, or it cannot be uploaded.
+    /// If a directory cannot become a package, an image cannot be imported, or one cannot be uploaded.
     pub async fn publish(mut self, connection: &mut Connection) -> Result<Vec<JobSpec>, Failure> {
         for directory in std::mem::take(&mut self.directories) {
             let new = NewVersion {
@@ -91,23 +125,25 @@ impl Evaluated {
                 output::say(&format!("package  {added}\n"));
             }
             let id: PackageId = added.id.parse().map_err(Failure::failed)?;
-            self.replace(&directory, &id.version)?;
+            self.replace(&directory.placeholder, &id.version)?;
+        }
+        for image in std::mem::take(&mut self.images) {
+            let version = image.publish(connection, &self.registry).await?;
+            self.replace(&image.placeholder, &version)?;
         }
         Ok(self.jobs)
     }
 
-    /// Gives a directory its version in all jobs.
-    fn replace(
-        &mut self,
-        directory: &PackageDirectory,
-        version: &PackageVersion,
-    ) -> Result<(), Failure> {
-        let placeholder: PackageReference =
-            directory.placeholder.parse().map_err(Failure::failed)?;
+    /// Gives what becomes a package its version in all jobs.
+    fn replace(&mut self, placeholder: &str, version: &PackageVersion) -> Result<(), Failure> {
+        let placeholder: PackageReference = placeholder.parse().map_err(Failure::failed)?;
+        let known = PackageReference { version: version.clone(), ..placeholder.clone() };
         for job in &mut self.jobs {
             if job.task.packages.remove(&placeholder) {
-                let version = version.clone();
-                job.task.packages.insert(PackageReference { version, ..placeholder.clone() });
+                job.task.packages.insert(known.clone());
+            }
+            if job.task.image.as_ref() == Some(&placeholder) {
+                job.task.image = Some(known.clone());
             }
         }
         Ok(())
@@ -188,11 +224,11 @@ pub fn evaluate(file: &Path, imports: &ImportArgs) -> Result<Evaluated, Failure>
     if !stderr.is_empty() {
         output::say(&stderr);
     }
-    let Output { jobs, directories } =
+    let Output { jobs, directories, images } =
         serde_json::from_slice(&output).map_err(|error| failed(&error))?;
     let jobs = jobs.into_iter().map(JobSpec::try_from);
     let jobs = jobs.collect::<Result<_, _>>().map_err(|error| failed(&error))?;
-    Ok(Evaluated { jobs, directories })
+    Ok(Evaluated { jobs, directories, images, registry: imports.registry.clone() })
 }
 
 /// The child: evaluates the file and prints its jobs as a JSON array.
@@ -228,6 +264,7 @@ fn text_of(file: &Path, imports: &ImportArgs) -> Result<String, Failure> {
     let mut files = Files::new(file, imports);
     let jobs =
         bcl::evaluate(&name, &source, &mut files, &Settings::default()).map_err(Failure::usage)?;
-    let (jobs, directories) = (jobs.iter().map(Into::into).collect(), files.into_directories());
-    serde_json::to_string(&Output { jobs, directories }).map_err(Failure::failed)
+    let (directories, images) = files.into_sources();
+    let jobs = jobs.iter().map(Into::into).collect();
+    serde_json::to_string(&Output { jobs, directories, images }).map_err(Failure::failed)
 }

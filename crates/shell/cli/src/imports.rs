@@ -10,6 +10,9 @@ use clap::Args;
 use model::{PackageName, PackageReference};
 use serde::{Deserialize, Serialize};
 
+use crate::package::registries::RegistryArgs;
+use crate::registry_image::RegistryImage;
+
 /// The flags about imports.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ImportArgs {
@@ -21,6 +24,9 @@ pub struct ImportArgs {
     /// content becomes part of the job.
     #[arg(long)]
     allow_imports: bool,
+    /// How the registries of images are reached that the file names.
+    #[command(flatten)]
+    pub(crate) registry: RegistryArgs,
 }
 
 impl ImportArgs {
@@ -36,6 +42,9 @@ impl ImportArgs {
 
 /// The maximum number of directories that one file makes packages of.
 const DIRECTORIES_MAX: usize = 64;
+
+/// The maximum number of images of registries that one file names.
+const IMAGES_MAX: usize = 64;
 
 /// A directory that becomes a package.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +65,7 @@ pub(crate) struct Files {
     folder: PathBuf,
     libraries: Vec<PathBuf>,
     directories: Vec<PackageDirectory>,
+    images: Vec<RegistryImage>,
 }
 
 impl Files {
@@ -70,12 +80,12 @@ impl Files {
         // A folder that is not there has no files.
         let all = all.filter_map(|folder| folder.canonicalize().ok()).collect();
         let allowed = (!imports.allow_imports).then_some(all);
-        Self { allowed, folder, libraries, directories: Vec::new() }
+        Self { allowed, folder, libraries, directories: Vec::new(), images: Vec::new() }
     }
 
-    /// The directories that the file makes packages of.
-    pub(crate) fn into_directories(self) -> Vec<PackageDirectory> {
-        self.directories
+    /// The directories and the images of registries that the file makes packages of.
+    pub(crate) fn into_sources(self) -> (Vec<PackageDirectory>, Vec<RegistryImage>) {
+        (self.directories, self.images)
     }
 
     /// Reads a file if it may be imported, wherever symlinks lead; the error says why not.
@@ -143,6 +153,20 @@ impl Loader for Files {
         Ok(reference)
     }
 
+    fn image(&mut self, reference: &str) -> Result<PackageReference, String> {
+        if let Some(known) = self.images.iter().find(|known| known.reference == reference) {
+            return known.placeholder.parse().map_err(|error| format!("{error}"));
+        }
+        let number = self.images.len();
+        if number >= IMAGES_MAX {
+            return Err(format!("the file has more than {IMAGES_MAX} images of registries"));
+        }
+        let image = RegistryImage::new(reference, number)?;
+        let placeholder = image.placeholder.parse().map_err(|error| format!("{error}"))?;
+        self.images.push(image);
+        Ok(placeholder)
+    }
+
     fn trace(&mut self, text: &str) {
         let shown: String = text.chars().take(1_000).flat_map(char::escape_debug).collect();
         eprintln!("trace: {shown}");
@@ -189,6 +213,7 @@ mod tests {
             |(library, allow_imports)| ImportArgs {
                 libraries: library.into_iter().collect(),
                 allow_imports,
+                registry: RegistryArgs::default(),
             },
         );
         // The path, and whether it is read without flags, with the library, and with any file allowed.

@@ -3,6 +3,7 @@
 mod build;
 mod check;
 mod import;
+pub(crate) mod registries;
 pub(crate) mod upload;
 
 use api::v1;
@@ -12,6 +13,7 @@ use command::output::{self, Format, Listing};
 use command::{Code, Done, Failure, with_cell};
 use model::{Bytes, PackageName, PackageReference, UserName};
 
+pub(crate) use self::import::from_registry as import_from_registry;
 use super::moment::Moment;
 
 #[derive(Debug, Subcommand)]
@@ -229,8 +231,12 @@ fn shown_package(package: &v1::Package) -> String {
         nobody if nobody.is_empty() => "nobody else".to_owned(),
         users => users,
     };
+    let architectures = match package.architectures.as_slice() {
+        [] => "any".to_owned(),
+        some => some.join(" "),
+    };
     format!(
-        "{}: {}, {} in a store, {} unpacked, {} entries\ndigest   {}\nreaders  {readers}\n",
+        "{}: {}, {} in a store, {} unpacked, {} entries\ndigest   {}\narch     {architectures}\nreaders  {readers}\n",
         package.id,
         kind(package),
         size(package.stored_bytes),

@@ -7,7 +7,7 @@ use api::{v1, word};
 use clap::Args;
 use client::{Connection, Target};
 use command::output::{self, Format};
-use command::{Code, Done, Failure, with_cell};
+use command::{Code, Done, Failure};
 use model::Resources;
 use spec::JobSpec;
 
@@ -33,8 +33,7 @@ pub(crate) fn plan(cell: Target<'_>, args: &PlanArgs) -> Done {
     if jobs.is_empty() {
         return Err(Failure::usage(format!("error: {} has no jobs", args.file.display())));
     }
-    with_cell(cell, async |mut connection| {
-        let jobs = jobs.publish(&mut connection).await?;
+    jobs.with_cell(cell, async |mut connection, jobs| {
         show(&mut connection, &jobs, &args.output, |job| v1::PlanRequest {
             tasks: args.change.tasks(),
             policy: args.change.policy(job),

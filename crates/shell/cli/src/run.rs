@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use api::v1;
 use client::Connection;
 use client::Target;
-use command::{Done, Failure, output, with_cell};
+use command::{Done, Failure, output};
 use model::Span;
 use spec::JobSpec;
 
@@ -91,8 +91,7 @@ impl Wait {
 
 pub(super) fn run(cell: Target<'_>, args: &RunArgs) -> Done {
     let jobs = evaluate::evaluate(&args.file, &args.imports)?;
-    with_cell(cell, async |mut connection| {
-        let jobs = jobs.publish(&mut connection).await?;
+    jobs.with_cell(cell, async |mut connection, jobs| {
         if args.plan {
             let request = |_: &JobSpec| v1::PlanRequest::default();
             return plan::show(&mut connection, &jobs, &output::Format::Table, request).await;

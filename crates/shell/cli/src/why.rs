@@ -133,7 +133,12 @@ fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGr
         group.pending_cause,
         Some(v1::PendingCause { cause: Some(v1::pending_cause::Cause::Submitted(_)) })
     );
-    if !is_new {
+    let last_end = group.last_end.as_ref();
+    let start_lost = group
+        .pending_cause
+        .as_ref()
+        .and_then(|cause| super::show::start_lost(cause, last_end, group.not_before, answer.time));
+    if !is_new && start_lost.is_none() {
         let _infallible = writeln!(text, " {}", group.cause);
     }
     if !group.avoids.is_empty() {
@@ -141,10 +146,12 @@ fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGr
         let _infallible =
             writeln!(text, " it crashed on {machines} recently: the scheduler prefers others");
     }
-    if !group.last_end_text.is_empty() {
+    if let Some(why) = &start_lost {
+        let _infallible = writeln!(text, " its last start failed: {why}");
+    } else if !group.last_end_text.is_empty() {
         let _infallible = writeln!(text, " its last run ended: {}", group.last_end_text);
     }
-    if group.not_before > answer.time {
+    if group.not_before > answer.time && start_lost.is_none() {
         let wait = Time(group.not_before).since(now);
         let _infallible = writeln!(text, " it is retried in {wait}");
     }

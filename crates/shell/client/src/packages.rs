@@ -80,7 +80,11 @@ impl Store {
     }
 
     fn failed(&self, status: &Status) -> StoreError {
-        let (store, why) = (self.address.clone(), rpc::transport::explain(status));
+        let (store, said) = (self.address.clone(), rpc::transport::explain(status));
+        let why = match status.code() {
+            Code::Unavailable => format!("it does not answer: {said}"),
+            _ => said,
+        };
         StoreError::Failed { store, why, code: status.code() }
     }
 

@@ -243,8 +243,16 @@ impl<'a> Receiving<'a> {
         drop(turn);
         let (stored, manifest_read) = (walked.bytes_stored, walked.manifest);
         let variants = &manifest_read.variants;
+        for config in variants.iter().filter_map(|variant| variant.config.as_ref()) {
+            let checked = config.check_start();
+            checked.map_err(|error| {
+                Status::invalid_argument(format!("the image cannot be started: {error}"))
+            })?;
+        }
         let layers = || variants.iter().flat_map(|variant| &variant.layers);
-        let architectures = variants.iter().map(|variant| variant.architecture.clone());
+        // One without an architecture is for all others.
+        let is_for_any = variants.iter().any(|variant| variant.architecture.is_empty());
+        let named = variants.iter().filter(|_| !is_for_any);
         let kind = match manifest_read.is_image() {
             true => v1::PackageKind::Image,
             false => v1::PackageKind::Files,
@@ -258,7 +266,7 @@ impl<'a> Receiving<'a> {
             bytes_unpacked: layers().map(|layer| layer.unpacked).fold(0, u64::saturating_add),
             entries: layers().map(|layer| layer.entries).fold(0, u64::saturating_add),
             kind: kind.into(),
-            architectures: architectures.filter(|it| !it.is_empty()).collect(),
+            architectures: named.map(|variant| variant.architecture.clone()).collect(),
             until: Time(settings.clock.now().0.saturating_add(kept)).0,
         };
         let receipt = rpc::statement::sign(&parts.credentials.credentials(), &receipt);

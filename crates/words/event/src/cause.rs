@@ -15,6 +15,11 @@ pub enum PendingCause {
     Failed,
     /// It was lost: how it ended is not known.
     Lost,
+    /// Its machine could not start it, for a reason that may pass: such as a package that it could not fetch.
+    StartLost {
+        /// How often in a row it was tried, or its program ended.
+        tries: u32,
+    },
     /// Its program exited with 0, and its job restarts it always.
     Finished,
     /// It was evicted from its machine.
@@ -115,6 +120,8 @@ impl fmt::Display for PendingCause {
             Self::Submitted => f.write_str("new"),
             Self::Failed => f.write_str("failed, will be retried"),
             Self::Lost => f.write_str("was lost"),
+            Self::StartLost { tries: 0 | 1 } => f.write_str("could not start, tried once"),
+            Self::StartLost { tries } => write!(f, "could not start, tried {tries} times"),
             Self::Finished => f.write_str("finished, will be restarted"),
             Self::Evicted(cause) => write!(f, "evicted: {cause}"),
         }

@@ -57,6 +57,7 @@ pub use name::{
 };
 pub use notice::{NoticeDelivery, NoticeReason};
 pub use package::{
+    ARCHITECTURE_BYTES_MAX, ImageArchitecture, ImageArchitectureError, PACKAGE_ARCHITECTURES_MAX,
     PACKAGE_VERSION_CHARACTERS_MAX, Package, PackageId, PackageKind, PackageReaders,
     PackageReference, PackageReferenceError, PackageVersion, PackageVersionError,
 };

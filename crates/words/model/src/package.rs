@@ -246,6 +246,86 @@ impl Default for PackageReaders {
     }
 }
 
+/// How many architectures a version of a package is for at most.
+pub const PACKAGE_ARCHITECTURES_MAX: usize = 32;
+/// The maximum length of the name of an architecture, in bytes.
+pub const ARCHITECTURE_BYTES_MAX: usize = 32;
+
+/// A processor architecture, as images name it: `amd64`, `arm64`, `arm-v7`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ImageArchitecture(Arc<str>);
+
+/// The text is no name of an architecture.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "'{}' is no architecture: use 1 to {ARCHITECTURE_BYTES_MAX} letters, digits, '_', '-' and '.', such as amd64",
+    .text.escape_debug()
+)]
+pub struct ImageArchitectureError {
+    /// The text, cut to the maximum length.
+    text: String,
+}
+
+impl ImageArchitecture {
+    /// Checks a text and converts it to an architecture.
+    ///
+    /// # Errors
+    /// When the text is no name of one.
+    pub fn new(text: &str) -> Result<Self, ImageArchitectureError> {
+        let named = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+        if (1..=ARCHITECTURE_BYTES_MAX).contains(&text.len()) && text.bytes().all(named) {
+            return Ok(Self(text.into()));
+        }
+        Err(ImageArchitectureError { text: text.chars().take(ARCHITECTURE_BYTES_MAX).collect() })
+    }
+
+    /// The architecture as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What images call the architecture of a machine: `amd64` for `x86_64`.
+    #[must_use]
+    pub fn of_machine(arch: &str) -> &str {
+        match arch {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            "x86" | "i386" | "i586" | "i686" => "386",
+            "powerpc64" | "ppc64le" => "ppc64le",
+            "loongarch64" => "loong64",
+            "armv6l" | "armv7l" | "armv8l" => "arm",
+            other => other,
+        }
+    }
+}
+
+impl std::borrow::Borrow<str> for ImageArchitecture {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ImageArchitecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for ImageArchitecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ImageArchitecture({})", self.0)
+    }
+}
+
+impl FromStr for ImageArchitecture {
+    type Err = ImageArchitectureError;
+
+    fn from_str(text: &str) -> Result<Self, ImageArchitectureError> {
+        Self::new(text)
+    }
+}
+
 /// A version of a package, as the cell knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Package {
@@ -261,6 +341,8 @@ pub struct Package {
     pub unpacked: Bytes,
     /// The number of files, directories and links.
     pub entries: u64,
+    /// The architectures that it is for; empty for any.
+    pub architectures: BTreeSet<ImageArchitecture>,
     /// Who may use it beside its owner.
     pub readers: PackageReaders,
 }
@@ -338,6 +420,28 @@ mod tests {
     }
 
     #[test]
+    fn architectures_have_the_names_that_images_use() {
+        for (machine, image) in [
+            ("x86_64", "amd64"),
+            ("aarch64", "arm64"),
+            ("i686", "386"),
+            ("ppc64le", "ppc64le"),
+            ("riscv64", "riscv64"),
+        ] {
+            assert_eq!(ImageArchitecture::of_machine(machine), image, "{machine}");
+        }
+        for (text, is_one) in [
+            ("amd64", true),
+            ("arm-v7", true),
+            ("", false),
+            ("arm/v7", false),
+            (&"a".repeat(33), false),
+        ] {
+            assert_eq!(ImageArchitecture::new(text).is_ok(), is_one, "{text}");
+        }
+    }
+
+    #[test]
     fn a_package_admits_its_owner_and_its_readers() {
         let user = |name: &str| UserName::new(name).expect("a name");
         let id: PackageReference = "ana/app@3".parse().expect("a reference");
@@ -348,6 +452,7 @@ mod tests {
             stored: Bytes(1),
             unpacked: Bytes(1),
             entries: 1,
+            architectures: BTreeSet::new(),
             readers,
         };
         let users = PackageReaders::Users([user("ben")].into());

@@ -6,8 +6,11 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use nix::sys::signal::Signal;
+
 use crate::cell::Cell;
 use crate::eventually::until;
+use crate::processes;
 use crate::tools::needs;
 
 /// Runs a program of another project in the directory of a cell.
@@ -163,6 +166,14 @@ fn a_service_runs_from_an_image_as_a_user_of_it() {
 struct Registry(Child);
 
 impl Registry {
+    /// One on a free port, which is returned.
+    fn on_a_free_port(cell: &Cell) -> (Self, u16) {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let port = free.local_addr().expect("it is bound").port();
+        drop(free);
+        (Self::start(cell, port), port)
+    }
+
     fn start(cell: &Cell, port: u16) -> Self {
         needs("docker-registry", "docker-registry");
         let config = format!(
@@ -195,10 +206,7 @@ fn an_image_comes_from_a_registry() {
     let cell = Cell::start();
     busybox(&cell);
     needs("skopeo", "skopeo");
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    let port = free.local_addr().expect("it is bound").port();
-    drop(free);
-    let registry = Registry::start(&cell, port);
+    let (registry, port) = Registry::on_a_free_port(&cell);
     let image = format!("127.0.0.1:{port}/team/box:1.27");
     run(&cell, &format!("skopeo copy --dest-tls-verify=false oci:box:1 docker://{image}"));
     let import = format!("bourg package import {image} --insecure-registry");
@@ -218,4 +226,81 @@ fn an_image_comes_from_a_registry() {
     assert!(cell.fails(1, &none).contains("1.28"));
     drop(registry);
     cell.fails(1, &import);
+}
+
+#[test]
+fn a_job_names_its_image_as_a_registry_does() {
+    let cell = Cell::start();
+    busybox(&cell);
+    needs("skopeo", "skopeo");
+    let (registry, port) = Registry::on_a_free_port(&cell);
+    let image = format!("127.0.0.1:{port}/team/box:1.27");
+    let push = format!("skopeo copy --dest-tls-verify=false oci:box:1 docker://{image}");
+    run(&cell, &push);
+    let fields = "name: 'tagged', cmd: ['/bin/sh', '-c', 'cat /greeting; sleep 1000'], cpu: 0.1, ram: '32 MiB', \
+                  priority: 'free', notice: '1 s'";
+    cell.write("tagged.bcl", format!("{{ {fields}, image: '{image}' }}"));
+
+    let unsafe_one = cell.fails(1, "bourg run tagged.bcl");
+    assert!(
+        unsafe_one.contains(&image) && unsafe_one.contains("--insecure-registry"),
+        "{unsafe_one}"
+    );
+    assert_eq!(cell.ok("bourg package list -o name").trim(), "", "nothing is added");
+    let evaluated = cell.ok("bourg eval tagged.bcl --insecure-registry");
+    assert!(evaluated.contains("box@1.27-"), "the version is known without a cell: {evaluated}");
+
+    cell.ok("bourg run tagged.bcl --insecure-registry");
+    until("the image runs", || cell.ok("bourg logs tagged/0").contains("from the image"));
+    let first = cell.ok("bourg package list -o name").trim().to_owned();
+    assert!(first.contains("/box@1.27-") && !first.contains('\n'), "{first}");
+    let again = cell.ok("bourg plan tagged.bcl --insecure-registry");
+    assert!(again.contains("unchanged"), "the tag has not moved: {again}");
+    assert_eq!(cell.ok("bourg package list -o name").trim(), first);
+
+    cell.write("greeting", "from the next image\n");
+    run(&cell, "umoci insert --image box:1 greeting /greeting");
+    run(&cell, &push);
+    let plan = cell.ok("bourg plan tagged.bcl --insecure-registry");
+    let versions = cell.ok("bourg package list -o name");
+    for version in versions.lines() {
+        let (_, version) = version.split_once('/').expect("USER/NAME@VERSION");
+        assert!(plan.contains(version), "{plan}");
+    }
+    assert_eq!(versions.lines().count(), 2, "{versions}");
+    cell.ok("bourg update tagged.bcl --insecure-registry");
+    until("the next image runs", || cell.ok("bourg logs tagged/0").contains("from the next image"));
+
+    cell.write("none.bcl", format!("{{ {fields}, image: '127.0.0.1:{port}/team/box' }}"));
+    assert!(cell.fails(2, "bourg run none.bcl").contains("neither a tag nor a digest"));
+    cell.write("short.bcl", format!("{{ {fields}, image: 'box:1.27' }}"));
+    assert!(cell.fails(2, "bourg run short.bcl").contains("docker.io/library/"));
+    drop(registry);
+    let away = cell.fails(1, "bourg plan tagged.bcl --insecure-registry");
+    assert!(away.contains(&format!("127.0.0.1:{port}")), "the registry is named: {away}");
+}
+
+/// A server that accepts connections and never answers holds an import until the signal.
+#[test]
+fn an_import_that_is_interrupted_leaves_no_directory() {
+    let cell = Cell::start();
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = silent.local_addr().expect("it is bound").port();
+    let temporary = cell.path("temporary");
+    create_dir_all(&temporary).expect("it is made");
+    let holds = || {
+        let entries = temporary.read_dir().expect("it is there").flatten();
+        let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.any(|name| name.starts_with("bourg-import-"))
+    };
+    let line = format!(
+        "export TMPDIR={}; exec bourg package import 127.0.0.1:{port}/team/box:1 --insecure-registry",
+        temporary.display()
+    );
+    let import = cell.start("sh", &["-c", &line]);
+    until("the import has its directory", holds);
+    processes::signal(import.pid(), Signal::SIGINT);
+    let ended = import.ends();
+    assert_eq!(ended.code, 130, "{}", ended.stderr);
+    assert!(!holds(), "nothing is left");
 }

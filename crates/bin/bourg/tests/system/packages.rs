@@ -100,7 +100,11 @@ fn a_machine_fetches_a_package_when_the_store_is_back() {
     cell.ok("bourg run late.bcl --detach");
     until("the reason is shown", || {
         let events = cell.ok("bourg events late");
-        events.contains("cannot get package")
+        events.contains("cannot fetch package")
+    });
+    until("it is tried again and again, and is no failure", || {
+        let why = cell.ok("bourg why late");
+        why.contains("its last start failed: cannot fetch package") && why.contains("tried 2 times")
     });
     std::fs::rename(&aside, &store).expect("it is moved back");
     until("it runs", || cell.ok("bourg status late -o tasks.0.state").contains("finished"));

@@ -374,6 +374,7 @@ fn pending_cause(wire: &mut Wire<'_>, cause: PendingCause) {
         PendingCause::Lost => wire.nothing(3),
         PendingCause::Evicted(cause) => wire.message(4, |wire| eviction_cause(wire, cause)),
         PendingCause::Finished => wire.nothing(5),
+        PendingCause::StartLost { tries } => wire.given_number(6, tries.into()),
     }
 }
 
@@ -462,6 +463,9 @@ fn package(wire: &mut Wire<'_>, package: &Package) {
             }
         }
         PackageReaders::Everyone => wire.number(8, 1),
+    }
+    for architecture in &package.architectures {
+        wire.given_text(9, architecture.as_str());
     }
 }
 

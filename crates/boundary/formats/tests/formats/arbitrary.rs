@@ -68,7 +68,19 @@ fn described_package() -> impl Strategy<Value = Arc<Package>> {
     let bytes = || (0..=i64::MAX as u64).prop_map(Bytes);
     (package(), digest(), kind, (bytes(), bytes(), any::<u64>()), readers).prop_map(
         |(id, digest, kind, (stored, unpacked, entries), readers)| {
-            Arc::new(Package { id, digest, kind, stored, unpacked, entries, readers })
+            let architectures =
+                ["amd64", "arm64"].into_iter().take(usize::from(entries % 3 == 0) * 2);
+            let architectures = architectures.filter_map(|name| name.parse().ok()).collect();
+            Arc::new(Package {
+                id,
+                digest,
+                kind,
+                stored,
+                unpacked,
+                entries,
+                architectures,
+                readers,
+            })
         },
     )
 }

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::limits::LimitError;
 use super::path::PathError;
-use crate::manifest::ManifestError;
+use crate::manifest::{ImageStartError, ManifestError};
 use crate::tree::TreeError;
 
 /// An image cannot be imported.
@@ -128,6 +128,9 @@ pub enum ImportError {
     /// A chunk cannot be kept.
     #[error("the chunks of the image cannot be kept: {0}")]
     Sink(#[source] io::Error),
+    /// No task could be started as the image says.
+    #[error("the image cannot be started: {0}")]
+    Start(#[from] ImageStartError),
     /// A manifest cannot have what the image says.
     #[error(transparent)]
     Manifest(#[from] ManifestError),

@@ -21,6 +21,8 @@ use super::tar::{ArchivedFile, ArchivedLink, BUFFER_BYTES, Skip, scan};
 const MAX_JSON_BYTES: u64 = 4 * 1024 * 1024;
 /// How many files and links an archive of images has at most.
 const MAX_MEMBERS: usize = 100_000;
+/// How long the names and links of an archive of images are at most, together and in bytes: they are kept in memory.
+const MAX_INDEX_BYTES: usize = 32 * 1024 * 1024;
 /// How long all small files of a compressed archive are at most, in bytes: they are kept in memory.
 const MAX_KEPT_BYTES: u64 = 64 * 1024 * 1024;
 /// How many links there are at most from one name to its file.
@@ -38,7 +40,13 @@ enum FilesForm {
     Compressed { file: File, index: FileIndex, kept: BTreeMap<String, Vec<u8>> },
 }
 
-type FileIndex = BTreeMap<String, FileLocation>;
+/// Where the files of an archive are.
+#[derive(Default)]
+struct FileIndex {
+    places: BTreeMap<String, FileLocation>,
+    /// The length of all names and links, also of those that were replaced.
+    bytes: usize,
+}
 
 enum FileLocation {
     File { offset: u64, bytes: u64 },
@@ -66,7 +74,7 @@ impl ImageFiles {
         if seen.is_dir() {
             return Ok(Self { path: path.to_owned(), files: FilesForm::Directory(file.into()) });
         }
-        let mut index = FileIndex::new();
+        let mut index = FileIndex::default();
         let buffered = BufReader::with_capacity(BUFFER_BYTES, &file);
         let stream = Decompressed::new(buffered).map_err(at("read"))?;
         let files = if let Decompressed::None(buffered) = stream {
@@ -236,7 +244,7 @@ impl FilesError {
 
 /// Adds a file or a link to an index.
 fn add(index: &mut FileIndex, found: &ArchivedFile) -> Result<(), FilesError> {
-    if index.len() == MAX_MEMBERS {
+    if index.places.len() == MAX_MEMBERS {
         let why = "it has more than 100,000 files, the maximum of an archive of images".to_owned();
         return Err(ArchiveError::Tar { offset: found.offset, why }.into());
     }
@@ -249,7 +257,17 @@ fn add(index: &mut FileIndex, found: &ArchivedFile) -> Result<(), FilesError> {
             FileLocation::Link(joined(&parent, &text(target)))
         }
     };
-    index.insert(text(found.path.as_bytes()), place);
+    let name = text(found.path.as_bytes());
+    let link = match &place {
+        FileLocation::File { .. } => 0,
+        FileLocation::Link(target) => target.len(),
+    };
+    index.bytes = index.bytes.saturating_add(name.len()).saturating_add(link);
+    if index.bytes > MAX_INDEX_BYTES {
+        let why = "its names and links are longer than 32 MiB, the maximum of an archive of images";
+        return Err(ArchiveError::Tar { offset: found.offset, why: why.to_owned() }.into());
+    }
+    index.places.insert(name, place);
     Ok(())
 }
 
@@ -268,11 +286,11 @@ fn joined(directory: &str, path: &str) -> String {
 
 /// The file that a name leads to: its name, offset and length.
 fn find<'a>(index: &'a FileIndex, name: &str) -> Option<(&'a str, (u64, u64))> {
-    let (mut name, mut place) = index.get_key_value(name)?;
+    let (mut name, mut place) = index.places.get_key_value(name)?;
     for _ in 0..MAX_LINKS {
         match place {
             FileLocation::File { offset, bytes } => return Some((name, (*offset, *bytes))),
-            FileLocation::Link(target) => (name, place) = index.get_key_value(target)?,
+            FileLocation::Link(target) => (name, place) = index.places.get_key_value(target)?,
         }
     }
     None

@@ -7,7 +7,7 @@ use super::ImportOptions;
 use super::choose::{ImageChoice, choose};
 use super::error::ImportError;
 use super::files::ImageFiles;
-use super::json::{Configuration, Descriptor, Document, Saved, architecture_name, parse};
+use super::json::{Configuration, Descriptor, Document, Platform, Saved, architecture_name, parse};
 use super::sha256::Sha256;
 use crate::manifest::{ImageConfig, MAX_LAYERS};
 
@@ -66,6 +66,7 @@ pub(super) fn images(
         let is_there = images.iter().any(|image| image.architecture == architecture);
         if is_linux && is_wanted && !is_there {
             let config = configuration.image_config();
+            config.check_start()?;
             images.push(FoundImage { architecture: architecture.clone(), config, layers });
         }
         names.push(format!("{}/{architecture}", platform.os));
@@ -108,16 +109,22 @@ fn of_layout(files: &ImageFiles, options: &ImportOptions) -> Result<ImagesFound,
     match (manifests.found, manifests.missing) {
         (found, Some(name)) if found.is_empty() => Err(ImportError::Missing { name }),
         (found, None) if found.is_empty() => Err(unsupported(name, "it names no image")),
-        (found, _) => {
-            found.iter().map(|(name, manifest)| of_manifest(files, name, manifest)).collect()
-        }
+        (found, _) => found.iter().map(|manifest| of_manifest(files, manifest)).collect(),
     }
+}
+
+/// A manifest of an image.
+struct FoundManifest {
+    name: String,
+    document: Document,
+    /// What the index says that it is for.
+    platform: Option<Platform>,
 }
 
 /// Collects the manifests below indexes.
 struct ManifestSearch<'a> {
     files: &'a ImageFiles,
-    found: Vec<(String, Document)>,
+    found: Vec<FoundManifest>,
     seen: BTreeSet<String>,
     /// Of an image for many platforms an archive may have only some.
     missing: Option<String>,
@@ -143,7 +150,10 @@ impl ManifestSearch<'_> {
                     return Err(unsupported(&name, "indexes are nested more than 4 deep"));
                 }
                 Some(descriptors) => self.add(descriptors, depth + 1)?,
-                None => self.found.push((name, document)),
+                None => {
+                    let platform = descriptor.platform;
+                    self.found.push(FoundManifest { name, document, platform });
+                }
             }
         }
         Ok(())
@@ -152,10 +162,10 @@ impl ManifestSearch<'_> {
 
 fn of_manifest(
     files: &ImageFiles,
-    name: &str,
-    manifest: &Document,
+    manifest: &FoundManifest,
 ) -> Result<(Configuration, Vec<LayerBlob>), ImportError> {
-    let (Some(config), Some(layers)) = (&manifest.config, &manifest.layers) else {
+    let FoundManifest { name, document, platform } = manifest;
+    let (Some(config), Some(layers)) = (&document.config, &document.layers) else {
         return Err(unsupported(name, "it is neither an index nor the manifest of an image"));
     };
     if !CONFIG_TYPES.contains(&&config.media_type[..]) {
@@ -164,7 +174,10 @@ fn of_manifest(
         return Err(unsupported(name, &why));
     }
     let (config_name, _) = blob(config)?;
-    let configuration: Configuration = parse(&config_name, &verified(files, config)?)?;
+    let mut configuration: Configuration = parse(&config_name, &verified(files, config)?)?;
+    if let Some(platform) = platform {
+        configuration.platform.complete(platform);
+    }
     let layer = |descriptor: &Descriptor| -> Result<LayerBlob, ImportError> {
         let (name, digest) = blob(descriptor)?;
         let name = files.real_name(&name).to_owned();

@@ -96,6 +96,17 @@ pub(super) fn architecture_name(name: &str) -> String {
 }
 
 impl Platform {
+    /// Adds what only the index says of the same platform: configurations often lack the variant, as of `arm/v7`.
+    pub(super) fn complete(&mut self, index: &Self) {
+        if self.architecture.is_empty() {
+            self.architecture.clone_from(&index.architecture);
+        }
+        let says_none = self.variant.as_ref().is_none_or(String::is_empty);
+        if says_none && self.architecture == index.architecture {
+            self.variant.clone_from(&index.variant);
+        }
+    }
+
     /// The architecture as packages name it: with the variant, if the name alone does not say it.
     pub(super) fn name(&self) -> String {
         let variant = self.variant.as_deref().unwrap_or_default();

@@ -288,22 +288,66 @@ fn what_is_no_image_is_rejected() {
 
 #[test]
 fn the_variant_of_an_architecture_is_in_its_name() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut files = Files::default();
     let archives = [crate::layer::archive("f a x")];
-    let config = with(crate::image::configuration("arm", &archives), "variant", json!("v7"));
-    let config = files.blob("config.v1+json", config.to_string().as_bytes());
-    let layer = files.blob("layer.v1.tar", &archives[0]);
-    let manifest = json!({"config": config, "layers": [layer]}).to_string();
-    let manifest = files.blob("manifest.v1+json", manifest.as_bytes());
-    files.layout(&[manifest]).write(directory.path());
-    for wanted in ["arm/v7", "arm-v7"] {
-        let architectures = vec![wanted.to_owned()];
-        let options = ImportOptions { architectures, ..ImportOptions::default() };
-        let (packed, _) = imported(directory.path(), &options).unwrap();
-        assert_eq!(packed.manifest.variants[0].architecture, "arm-v7");
-        // As often as it is imported.
-        let (again, _) = imported(directory.path(), &options).unwrap();
-        assert_eq!(again.digest, packed.digest);
+    // Of the configuration, or only of the index.
+    for is_of_index in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut files = Files::default();
+        let config = crate::image::configuration("arm", &archives);
+        let config = if is_of_index { config } else { with(config, "variant", json!("v7")) };
+        let config = files.blob("config.v1+json", config.to_string().as_bytes());
+        let layer = files.blob("layer.v1.tar", &archives[0]);
+        let manifest = json!({"config": config, "layers": [layer]}).to_string();
+        let manifest = files.blob("manifest.v1+json", manifest.as_bytes());
+        let platform = json!({"os": "linux", "architecture": "arm", "variant": "v7"});
+        let manifest = if is_of_index { with(manifest, "platform", platform) } else { manifest };
+        files.layout(&[manifest]).write(directory.path());
+        for wanted in ["arm/v7", "arm-v7"] {
+            let architectures = vec![wanted.to_owned()];
+            let options = ImportOptions { architectures, ..ImportOptions::default() };
+            let (packed, _) = imported(directory.path(), &options).unwrap();
+            assert_eq!(packed.manifest.variants[0].architecture, "arm-v7");
+            // As often as it is imported.
+            let (again, _) = imported(directory.path(), &options).unwrap();
+            assert_eq!(again.digest, packed.digest);
+        }
+    }
+}
+
+#[test]
+fn the_names_and_links_of_an_archive_are_bounded_together() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("image.tar");
+    let mut archive = tar::Builder::new(File::create(&path).unwrap());
+    let target = format!("a/{}", "b/".repeat(2_000));
+    for number in 0..10_000 {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::Symlink);
+        header.set_size(0);
+        archive.append_link(&mut header, format!("link-{number}"), &target).unwrap();
+    }
+    archive.finish().unwrap();
+    let error = imported(&path, &ImportOptions::default()).unwrap_err();
+    assert!(error.contains("its names and links are longer than 32 MiB"), "{error}");
+}
+
+#[test]
+fn an_image_that_no_task_could_start_is_rejected() {
+    for (key, value, why) in [
+        ("StopSignal", "SIGNOTHING", "its stop signal `SIGNOTHING` is none that a task can handle"),
+        ("User", "a b", "its user `a b` is not NAME, NUMBER"),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut files = Files::default();
+        let archives = [crate::layer::archive("f a x")];
+        let mut config = crate::image::configuration("amd64", &archives);
+        config["config"][key] = json!(value);
+        let config = files.blob("config.v1+json", config.to_string().as_bytes());
+        let layer = files.blob("layer.v1.tar", &archives[0]);
+        let manifest = json!({"config": config, "layers": [layer]}).to_string();
+        let manifest = files.blob("manifest.v1+json", manifest.as_bytes());
+        files.layout(&[manifest]).write(directory.path());
+        let error = imported(directory.path(), &ImportOptions::default()).unwrap_err();
+        assert!(error.contains(why), "{error}");
     }
 }

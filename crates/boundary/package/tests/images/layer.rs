@@ -414,3 +414,18 @@ fn metadata_is_bounded() {
     let error = one(&bytes, &mut MemoryChunks::new(), &limits).unwrap_err();
     assert!(error.to_string().contains("have more than 1000 bytes"), "{error}");
 }
+
+#[test]
+fn the_extended_headers_of_a_member_are_bounded_together() {
+    let value = "x".repeat(90_000);
+    for (number, expected) in [(80, None), (100, Some("longer than 8 MiB"))] {
+        let headers = (0..number).map(|key| extended(b'x', &format!("comment.{key}"), &value));
+        let bytes = [headers.collect::<Vec<_>>().concat(), archive("f a x")].concat();
+        let read = one(&bytes, &mut MemoryChunks::new(), &ImportLimits::default());
+        match (read, expected) {
+            (Ok(_), None) => {}
+            (Err(error), Some(why)) => assert!(error.to_string().contains(why), "{error}"),
+            (read, _) => panic!("{number} headers: {:?}", read.map(drop)),
+        }
+    }
+}

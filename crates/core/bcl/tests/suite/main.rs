@@ -5,6 +5,7 @@ mod canonical;
 mod directories;
 mod examples;
 mod good;
+mod images;
 mod places;
 mod standard;
 mod wrong_evaluation;
@@ -37,6 +38,13 @@ impl Loader for Files {
         match path.starts_with("./") {
             true => format!("{name}@1").parse().map_err(|error| format!("{error}")),
             false => Err("it is outside".to_owned()),
+        }
+    }
+
+    fn image(&mut self, reference: &str) -> Result<PackageReference, String> {
+        match reference.contains("none") {
+            false => "web@1".parse().map_err(|error| format!("{error}")),
+            true => Err("the registry has no such image".to_owned()),
         }
     }
 

@@ -42,7 +42,7 @@ impl Cell {
             .machines
             .get(assignment.machine)
             .ok_or(AssignmentRefused::NoSuchMachine(assignment.machine))?;
-        let ask = Request::of(job, id.index);
+        let ask = Request::of(self, job, id.index);
         let mut offer = self.offered(job, machine, assignment)?;
         if !assignment.victims.is_empty() {
             let staying =

@@ -187,11 +187,7 @@ impl Cell {
             (None, Transition::Finish) => {
                 self.ended_for_good(instance, end, Death::Finished, events);
             }
-            (None, Transition::Lost) => {
-                // It is nobody's failure, but repeated losses must not cause a busy loop.
-                let policy = self.restart_policy(instance);
-                self.begin_again(instance, Again::Lost, policy.delay, end, events);
-            }
+            (None, Transition::Lost) => self.lost(instance, end, events),
             (None, Transition::Evict) => {
                 // Nobody's failure either, and its machine may be short again at once.
                 let policy = self.restart_policy(instance);
@@ -234,6 +230,29 @@ impl Cell {
         task.ends_in_row = policy.ends_in_row(task.ends_in_row, ran);
         let wait = policy.delay_after(task.ends_in_row);
         self.begin_again(instance, Again::Finished, wait, ending, events);
+    }
+
+    /// A task that was lost is retried, and that is nobody's failure. One that had not started waits longer
+    /// each time, as after failures: what it lacks, such as a package, may be missing for long. One that ran well until
+    /// it was lost begins with the first delay.
+    fn lost(&mut self, instance: InstanceId, ending: Ending<'_>, events: &mut Events) {
+        let policy = self.restart_policy(instance);
+        let starting = |placed: &Placement| placed.phase == Phase::Starting;
+        let (ran, never_started) =
+            (self.ran(instance), self.placement(instance).is_some_and(starting));
+        let Some(job) = self.jobs.get_mut(instance.collection) else { return };
+        let Some(task) = job.task_mut(instance.index) else { return };
+        if !never_started {
+            if ran >= policy.reset_after {
+                task.ends_in_row = 0;
+            }
+            self.begin_again(instance, Again::Lost, policy.delay, ending, events);
+            return;
+        }
+        task.ends_in_row = policy.ends_in_row(task.ends_in_row, Span::ZERO);
+        let tries = task.ends_in_row;
+        let wait = policy.delay_after(tries);
+        self.begin_again(instance, Again::StartLost { tries }, wait, ending, events);
     }
 
     fn failed(

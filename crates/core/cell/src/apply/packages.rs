@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use event::{EventKind, Subject};
-use model::{Capability, Package, PackageId, PackageKind, PackageReaders, UserName};
+use model::{
+    Capability, PACKAGE_ARCHITECTURES_MAX, Package, PackageId, PackageKind, PackageReaders,
+    UserName,
+};
 use spec::JobSpec;
 
 use super::capability::not_allowed;
@@ -23,9 +26,13 @@ pub struct SetPackage(pub Arc<Package>);
 
 impl Change for SetPackage {
     fn within_bounds(&self) -> Result<(), Rejection> {
-        let Package { id, readers, .. } = &*self.0;
-        let PackageReaders::Users(users) = readers else { return Ok(()) };
+        let Package { id, readers, architectures, .. } = &*self.0;
         let invalid = |why| Err(Rejection::InvalidPackage { id: id.clone(), why });
+        if architectures.len() > PACKAGE_ARCHITECTURES_MAX {
+            let number = architectures.len() as u64;
+            return invalid(PackageProblem::Architectures { number });
+        }
+        let PackageReaders::Users(users) = readers else { return Ok(()) };
         if users.contains(&id.owner) {
             return invalid(PackageProblem::OwnerAsReader);
         }
@@ -135,6 +142,17 @@ impl Cell {
         spec: &JobSpec,
         had: Option<&Job>,
     ) -> Result<(), Rejection> {
+        let root = spec.task.image.as_ref().map(|image| image.of(owner));
+        let is_new = |job: &Job| {
+            job.spec.task.image != spec.task.image || job.spec.task.packages != spec.task.packages
+        };
+        if let Some(id) = &root
+            && had.is_none_or(is_new)
+            && spec.task.packages.iter().any(|package| package.of(owner) == *id)
+        {
+            let why = PackageProblem::UsedTwice;
+            return Err(Rejection::InvalidPackage { id: id.clone(), why });
+        }
         for id in spec.packages(owner).filter(|id| !had.is_some_and(|job| job.uses(id))) {
             let Some(package) = self.package(&id) else {
                 return Err(Rejection::NoSuchPackage { id });
@@ -144,7 +162,7 @@ impl Cell {
                 let what = Permission::OfPackage { id, what: PackagePermission::Use };
                 return Err(not_allowed(owner, what, Permitted::User(user)));
             }
-            let is_root = spec.task.image.as_ref().is_some_and(|image| image.of(owner) == id);
+            let is_root = root.as_ref() == Some(&id);
             let why = match (is_root, package.kind) {
                 (true, PackageKind::Files) => PackageProblem::NotAnImage,
                 (false, PackageKind::Image) => PackageProblem::IsAnImage,

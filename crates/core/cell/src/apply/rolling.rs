@@ -572,7 +572,7 @@ impl Cell {
     ) {
         let Some(job) = self.jobs.get(instance.collection) else { return };
         let Some(machine) = self.machines.get(last.machine) else { return };
-        let ask = Request::of(job, instance.index);
+        let ask = Request::of(self, job, instance.index);
         let alloc = last.alloc.and_then(|index| {
             let set = self.jobs.get(job.alloc_set?)?;
             let alloc = set.instance(index)?;

@@ -18,6 +18,10 @@ use crate::{Cell, Job, JobState, LastIncarnation, Placement, TaskState};
 pub(super) enum Again {
     Failed,
     Lost,
+    /// It was lost before it had started.
+    StartLost {
+        tries: u32,
+    },
     Finished,
     Evicted(EvictionCause),
 }
@@ -140,6 +144,10 @@ impl Cell {
             Again::Lost => {
                 let kind = EventKind::Lost { end: ending.end.clone() };
                 (Transition::Lost, Death::Failed, kind, PendingCause::Lost)
+            }
+            Again::StartLost { tries } => {
+                let kind = EventKind::Lost { end: ending.end.clone() };
+                (Transition::Lost, Death::Failed, kind, PendingCause::StartLost { tries })
             }
             Again::Finished => {
                 let kind = EventKind::of(&Death::Finished, Some(ending.end));

@@ -13,7 +13,7 @@ use super::limits::{differs_in_limits, without_own_limit};
 use super::{Events, text_bounds};
 use crate::apply::mutation::Change;
 use crate::bounds::{DESCRIPTIONS_OF_A_JOB_BYTES_MAX, VERSIONS_KEPT_MAX};
-use crate::feasibility::{Offer, Request, Sums, fits_a_running_task, lacks};
+use crate::feasibility::{Offer, Request, Sums, VariantsOfPackage, fits_a_running_task, lacks};
 use crate::lifecycle::Stage;
 use crate::state::Tallied;
 use crate::{
@@ -605,8 +605,21 @@ impl Cell {
         let constraints = if wanted == old.constraints(index) { &[] } else { wanted };
         let (max_per_machine, max_per_switch) = (None, None);
         let network = &spec.task.network;
-        let ask =
-            Request { demand, ports: 0, network, constraints, max_per_machine, max_per_switch };
+        // The same for packages.
+        let same = old.task.image == spec.task.image && old.task.packages == spec.task.packages;
+        let variants = match same {
+            true => Vec::new(),
+            false => VariantsOfPackage::of(self, &job.owner, spec),
+        };
+        let ask = Request {
+            demand,
+            ports: 0,
+            network,
+            constraints,
+            variants: variants.into(),
+            max_per_machine,
+            max_per_switch,
+        };
         // A task that does not grow stays, even on a machine that became too small. Becoming
         // production counts as growing there.
         let prod = |demand: &Demand| if demand.prod { demand.limit } else { Default::default() };

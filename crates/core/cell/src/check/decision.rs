@@ -181,7 +181,7 @@ impl Step<'_> {
         }
         // Resources, ports and addresses are checked for the machine as a whole.
         let network = &Network::Host;
-        let ask = Request { ports: 0, network, ..Request::of(job, instance.index) };
+        let ask = Request { ports: 0, network, ..Request::of(self.cell, job, instance.index) };
         let empty = Sums::default().offered_by(machine);
         let free_cores = machine.whole_core_count();
         let mut offer = Offer { colocated: Colocated::default(), free_cores, ..empty };

@@ -1,6 +1,6 @@
 //! Packages: each is within its bounds, and every package that a live job uses exists.
 
-use model::{PackageReaders, SharedBound};
+use model::{PACKAGE_ARCHITECTURES_MAX, PackageReaders, SharedBound};
 
 use super::{Violation, Violations};
 use crate::Cell;
@@ -11,6 +11,11 @@ use crate::bounds::{
 impl Cell {
     pub(super) fn check_packages_kept(&self, found: &mut Violations) {
         for (id, package) in &self.packages.by_id {
+            found.at_most(
+                "architectures of a package",
+                package.architectures.len(),
+                PACKAGE_ARCHITECTURES_MAX,
+            );
             let mut wrong = |why| found.add(Violation::Package { id: id.clone(), why });
             if *id != package.id {
                 wrong("is under another name");

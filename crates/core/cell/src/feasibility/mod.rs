@@ -14,9 +14,13 @@ mod ports;
 mod resources;
 mod shortage;
 mod up;
+pub mod variants;
 
 pub use crate::unschedulable::{CountedAt, NotGiven, UnschedulableReason};
 pub(crate) use resources::lacks;
+pub use variants::VariantsOfPackage;
+
+use std::borrow::Cow;
 
 use model::{InstanceId, Resources};
 use spec::{Constraint, Maximum, Network};
@@ -35,6 +39,8 @@ pub struct Request<'a> {
     pub network: &'a Network,
     /// Constraints on the machine's attributes; only hard ones are checked here.
     pub constraints: &'a [Constraint],
+    /// Its packages that are only for some architectures.
+    pub variants: Cow<'a, [VariantsOfPackage]>,
     /// Maximum number of tasks of its job on one machine.
     pub max_per_machine: Option<Maximum>,
     /// Maximum number of tasks of its job on the machines of one switch.
@@ -100,6 +106,7 @@ pub type Check = fn(&Request<'_>, &Offer<'_>) -> Result<(), UnschedulableReason>
 pub const CHECKS: &[Check] = &[
     up::check,
     constraints::check,
+    variants::check,
     maxima::check,
     resources::check,
     cores::check,
@@ -127,18 +134,20 @@ pub fn fits_a_running_task(
     grows: bool,
 ) -> Result<(), UnschedulableReason> {
     constraints::check(ask, offer)?;
+    variants::check(ask, offer)?;
     if grows { resources::check(ask, offer) } else { Ok(()) }
 }
 
 impl<'a> Request<'a> {
     /// What a task of a job requests.
     #[must_use]
-    pub fn of(job: &'a Job, index: model::TaskIndex) -> Self {
+    pub fn of(cell: &Cell, job: &'a Job, index: model::TaskIndex) -> Self {
         Self {
             demand: job.asks(index),
             ports: job.port_count(index),
             network: job.network(index),
             constraints: job.described(index).constraints(index),
+            variants: VariantsOfPackage::of(cell, &job.owner, job.described(index)).into(),
             max_per_machine: job.spec.max_per_machine,
             max_per_switch: job.spec.max_per_switch,
         }
@@ -295,6 +304,15 @@ pub(crate) mod testing {
     pub(crate) fn asking(demand: Demand) -> Request<'static> {
         let (max_per_machine, max_per_switch) = (None, None);
         let network = &spec::Network::Host;
-        Request { demand, ports: 0, network, constraints: &[], max_per_machine, max_per_switch }
+        let (constraints, variants) = (Default::default(), Default::default());
+        Request {
+            demand,
+            ports: 0,
+            network,
+            constraints,
+            variants,
+            max_per_machine,
+            max_per_switch,
+        }
     }
 }

@@ -246,6 +246,13 @@ pub enum PackageProblem {
     NotAnImage,
     /// It is to be below `/packages`, and is an image.
     IsAnImage,
+    /// It is to be both the root of a task and below `/packages`.
+    UsedTwice,
+    /// It is for too many architectures.
+    Architectures {
+        /// Their number.
+        number: u64,
+    },
 }
 
 /// What is wrong with the drain of a machine.

@@ -88,8 +88,8 @@ pub struct Task {
     pub failures: u32,
     /// How often it was restarted after its program had exited with 0.
     pub finishes: u32,
-    /// How often its program ended by itself since its last good run, which decides how long it waits
-    /// for the next.
+    /// How often its program ended by itself, or could not be started, since its last good run, which
+    /// decides how long it waits for the next.
     pub ends_in_row: u32,
     /// Its previous incarnation on a machine, if there was one.
     pub last_incarnation: Option<Arc<LastIncarnation>>,

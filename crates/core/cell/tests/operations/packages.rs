@@ -203,3 +203,18 @@ fn an_image_is_the_root_of_tasks_and_a_package_of_files_is_not() {
         job 1
     "#]]);
 }
+
+#[test]
+fn one_package_is_not_both_the_root_and_below_packages() {
+    session(&expect![[r#"
+        > image ana/web@1 7 100 arch=amd64 arch=arm64
+        SET_PACKAGE ana/web@1 100 MiB
+        new
+        > submit ana/a 1 image=web@1 packages=ana/web@1
+        refused: package ana/web@1 is named both as image and in packages: name it once, as image if it is the root of the tasks
+        > submit ana/b 1 image=web@1
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
+    "#]]);
+}

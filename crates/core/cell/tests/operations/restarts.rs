@@ -73,7 +73,7 @@ fn a_task_with_policy_never_dies_of_failure_and_moves_when_lost() {
         FAIL 1-0-1 (exit code 1)
         > ended 1-1-1 lost no record of it
         LOST 1-1-1 (lost: no record of it)
-        SUBMIT 1-1-2 (was lost)
+        SUBMIT 1-1-2 (could not start, tried once)
         > drain m2
         DRAIN machine 2 ()
         STOP 1-2-1 (evict, machine shutdown)
@@ -88,7 +88,7 @@ fn a_task_with_policy_never_dies_of_failure_and_moves_when_lost() {
         0 s
         job 1 ana/web running
           1-0-1 failed, failures 1, last: exit code 1
-          1-1-2 pending (was lost), not before 1 s, last: lost: no record of it
+          1-1-2 pending (could not start, tried once), not before 1 s, last: lost: no record of it
           1-2-2 pending (evicted: machine shutdown), not before 0 s, last: stopped
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up, draining [] takes 0 cores, 0 B, ports [], 4 free

@@ -292,15 +292,15 @@ fn lost_or_stopped_tasks_are_no_failures_and_wait_the_first_delay() {
         accepted
         > ended 1-0-1 lost rebooted
         LOST 1-0-1 (lost: rebooted)
-        SUBMIT 1-0-2 (was lost)
+        SUBMIT 1-0-2 (could not start, tried once)
         > ended 1-1-1 stopped
         LOST 1-1-1 (stopped)
-        SUBMIT 1-1-2 (was lost)
+        SUBMIT 1-1-2 (could not start, tried once)
         > show
         0 s
         job 1 ana/web running
-          1-0-2 pending (was lost), not before 1 s, last: lost: rebooted
-          1-1-2 pending (was lost), not before 1 s, last: stopped
+          1-0-2 pending (could not start, tried once), not before 1 s, last: lost: rebooted
+          1-1-2 pending (could not start, tried once), not before 1 s, last: stopped
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > assign 1-0-2 m1 ; 1-1-2 m1
@@ -309,8 +309,8 @@ fn lost_or_stopped_tasks_are_no_failures_and_wait_the_first_delay() {
         > show
         0 s
         job 1 ana/web running
-          1-0-2 pending (was lost), not before 1 s, last: lost: rebooted
-          1-1-2 pending (was lost), not before 1 s, last: stopped
+          1-0-2 pending (could not start, tried once), not before 1 s, last: lost: rebooted
+          1-1-2 pending (could not start, tried once), not before 1 s, last: stopped
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
@@ -456,12 +456,12 @@ fn a_failed_or_lost_task_waits_at_least_a_second() {
         SUBMIT 1-0-2 (failed, will be retried)
         > ended 1-1-1 lost port 31000 is taken
         LOST 1-1-1 (lost: port 31000 is taken)
-        SUBMIT 1-1-2 (was lost)
+        SUBMIT 1-1-2 (could not start, tried once)
         > show
         0 s
         job 1 ana/web running
           1-0-2 pending (failed, will be retried), not before 1 s, failures 1, last: exit code 1
-          1-1-2 pending (was lost), not before 1 s, last: lost: port 31000 is taken
+          1-1-2 pending (could not start, tried once), not before 1 s, last: lost: port 31000 is taken
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > assign 1-0-2 m1
@@ -470,5 +470,96 @@ fn a_failed_or_lost_task_waits_at_least_a_second() {
         > assign 1-0-2 m1
         SCHEDULE 1-0-2 on 1
         accepted
+    "#]]);
+}
+
+/// A start that never was is no failure, however often it is tried: the task waits as after failures, and a good run
+/// ends that.
+#[test]
+fn a_start_that_is_lost_waits_longer_each_time_and_is_no_failure() {
+    session(&expect![[r#"
+        > submit ana/web 1 restart=on-failure failures=1
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
+        > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        accepted
+        > ended 1-0-1 lost cannot fetch package ana/app@3
+        LOST 1-0-1 (lost: cannot fetch package ana/app@3)
+        SUBMIT 1-0-2 (could not start, tried once)
+        > show
+        0 s
+        job 1 ana/web running
+          1-0-2 pending (could not start, tried once), not before 1 s, last: lost: cannot fetch package ana/app@3
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+        > at 1
+        > assign 1-0-2 m1
+        SCHEDULE 1-0-2 on 1
+        accepted
+        > ended 1-0-2 lost cannot fetch package ana/app@3
+        LOST 1-0-2 (lost: cannot fetch package ana/app@3)
+        SUBMIT 1-0-3 (could not start, tried 2 times)
+        > at 3
+        > assign 1-0-3 m1
+        SCHEDULE 1-0-3 on 1
+        accepted
+        > ended 1-0-3 lost cannot fetch package ana/app@3
+        LOST 1-0-3 (lost: cannot fetch package ana/app@3)
+        SUBMIT 1-0-4 (could not start, tried 3 times)
+        > show
+        3 s
+        job 1 ana/web running
+          1-0-4 pending (could not start, tried 3 times), not before 7 s, last: lost: cannot fetch package ana/app@3
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+        > at 7
+        > assign 1-0-4 m1
+        SCHEDULE 1-0-4 on 1
+        accepted
+        > ended 1-0-4 lost cannot fetch package ana/app@3
+        LOST 1-0-4 (lost: cannot fetch package ana/app@3)
+        SUBMIT 1-0-5 (could not start, tried 4 times)
+        > at 15
+        > assign 1-0-5 m1
+        SCHEDULE 1-0-5 on 1
+        accepted
+        > started 1-0-5
+        START 1-0-5 on 1
+        > at 20
+        > ended 1-0-5 exit 1
+        FAIL 1-0-5 (exit code 1)
+        SUBMIT 1-0-6 (failed, will be retried)
+        > show
+        20 s
+        job 1 ana/web running
+          1-0-6 pending (failed, will be retried), not before 36 s, failures 1, last: exit code 1
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+        > at 36
+        > assign 1-0-6 m1
+        SCHEDULE 1-0-6 on 1
+        accepted
+        > started 1-0-6
+        START 1-0-6 on 1
+        > at 700
+        > ended 1-0-6 lost rebooted
+        LOST 1-0-6 (lost: rebooted)
+        SUBMIT 1-0-7 (was lost)
+        > at 701
+        > assign 1-0-7 m1
+        SCHEDULE 1-0-7 on 1
+        accepted
+        > ended 1-0-7 lost cannot fetch package ana/app@3
+        LOST 1-0-7 (lost: cannot fetch package ana/app@3)
+        SUBMIT 1-0-8 (could not start, tried 6 times)
+        > show
+        701 s
+        job 1 ana/web running
+          1-0-8 pending (could not start, tried 6 times), not before 733 s, failures 1, last: lost: cannot fetch package ana/app@3
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
 }

@@ -62,7 +62,7 @@ impl Engine {
         index: TaskIndex,
     ) -> Option<Assignment> {
         let (cell, job) = (search.cell, search.job);
-        let ask = Request::of(job, index);
+        let ask = Request::of(cell, job, index);
         let known = search.asks.iter().position(|(other, _)| *other == ask);
         let place = known.unwrap_or_else(|| {
             let best = search.rooms.values().map(|room| order(cell, &ask, room)).collect();
@@ -217,8 +217,10 @@ fn order(cell: &Cell, ask: &Request<'_>, room: &Room) -> (u32, u32, TaskIndex) {
 
 /// The alloc in which a task was, if that was evicted and is not dead.
 fn home(task: &Task, set: &Job) -> Option<TaskIndex> {
-    let TaskState::Pending { cause: PendingCause::Evicted(_) | PendingCause::Lost, .. } =
-        task.state
+    let TaskState::Pending {
+        cause: PendingCause::Evicted(_) | PendingCause::Lost | PendingCause::StartLost { .. },
+        ..
+    } = task.state
     else {
         return None;
     };

@@ -161,8 +161,8 @@ fn tasks_are_placed_in_the_callers_order_with_room_reported_again() {
     assert_eq!(engine.begin_pass(&cell, now), BTreeSet::new());
     let [low, high, huge] = [1, 2, 3].map(|id| {
         let job = cell.job(CollectionId(id)).expect("a job");
-        let class = engine.join(job, TaskIndex(0));
-        assert!(engine.is_of_class(class, job, TaskIndex(0)));
+        let class = engine.join(&cell, job, TaskIndex(0));
+        assert!(engine.is_of_class(class, &cell, job, TaskIndex(0)));
         (class, job.instance(TaskIndex(0)).expect("a task"))
     });
     let place = |engine: &mut Engine, (class, instance)| {
@@ -180,4 +180,54 @@ fn tasks_are_placed_in_the_callers_order_with_room_reported_again() {
     assert_eq!(engine.unplanned(&cell, low.1.task()), Some(low.1));
     assert_eq!(engine.begin_pass(&cell, now), BTreeSet::from([high.0]), "and not the huge one");
     assert_eq!(place(&mut engine, high), Some(MachineId(1)));
+}
+
+#[test]
+fn an_image_without_a_variant_for_a_machine_does_not_fit_there() {
+    let machines = "machine m1 cpu=1000 ram=1000 ports=none is=arch:x86_64
+         machine m2 cpu=1000 ram=1000 ports=none is=arch:aarch64
+         machine m3 cpu=1000 ram=1000 ports=none is=arch:aarch64
+         machine m4 cpu=1000 ram=1000 ports=none is=arch:aarch64";
+    explained(
+        machines,
+        "image ana/web@1 7 10 arch=amd64
+         submit ana/web 1 image=web@1 cpu=2000 ram=500",
+        &expect![[r#"
+            tasks 0: fits 0 of 4
+              3 are arm64, for which image ana/web@1 has no variant ()
+              1 is too small (CPU) (2 cores asked; m1 has 1 core in all)
+              change: cpu 2 cores → 1 core
+        "#]],
+    );
+    explained(
+        machines,
+        "image ana/web@1 7 10 arch=amd64 arch=arm64
+         package ana/tool@1 8 10 arch=riscv64
+         submit ana/web 1 image=web@1 packages=tool@1 cpu=500 ram=500",
+        &expect![[r#"
+            tasks 0: fits 0 of 4
+              3 are arm64, for which package ana/tool@1 has no variant ()
+              1 is amd64, for which package ana/tool@1 has no variant ()
+        "#]],
+    );
+    let now = Time(1_000_000);
+    // The image's architectures, and where its tasks are placed.
+    for (architectures, expected) in
+        [("arch=amd64", vec![1]), ("arch=arm64", vec![2, 3, 4]), ("", vec![1, 2, 3, 4])]
+    {
+        let jobs = format!(
+            "image ana/web@1 7 10 {architectures}\nsubmit ana/web 5 image=web@1 cpu=900 ram=500"
+        );
+        let cell = cell(machines, &jobs);
+        let job = cell.job(CollectionId(1)).expect("a job");
+        let mut engine = Engine::new(&cell, Settings::default());
+        engine.begin_pass(&cell, now);
+        let placed = (0..5).filter_map(|index| {
+            let class = engine.join(&cell, job, TaskIndex(index));
+            let instance = job.instance(TaskIndex(index)).expect("a task");
+            engine.place(&cell, class, instance, now).map(|assignment| assignment.machine)
+        });
+        let placed: BTreeSet<MachineId> = placed.collect();
+        assert_eq!(placed, expected.into_iter().map(MachineId).collect(), "{architectures}");
+    }
 }

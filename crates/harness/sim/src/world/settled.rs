@@ -197,7 +197,7 @@ fn unsettled_drain(cell: &Cell) -> Option<String> {
 /// A task that is pending although it fits somewhere, beside what is kept for tasks that wait for
 /// their retry.
 fn unplaced(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -> Option<String> {
-    let ask = Request::of(job, index);
+    let ask = Request::of(cell, job, index);
     if let Some(set) = job.alloc_set.and_then(|set| cell.job(set)) {
         return unplaced_in(cell, job, index, set);
     }
@@ -223,7 +223,7 @@ fn unplaced_in(cell: &Cell, job: &Job, index: TaskIndex, set: &Job) -> Option<St
     if home.is_some_and(|alloc| matches!(alloc.state, TaskState::Pending { .. })) {
         return None;
     }
-    let ask = Request::of(job, index);
+    let ask = Request::of(cell, job, index);
     let fitting = set.tasks().find_map(|(at, alloc)| {
         let TaskState::Running(placed) = &alloc.state else { return None };
         let (machine, alloc) = (cell.machine(placed.machine)?, set.instance(at)?);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Args;
-use client::Target;
-use command::{Done, Failure, output, with_cell};
+use client::{Connection, Target};
+use command::{Done, Failure, output};
 use model::{Bytes, PackageName, PackageVersion, UserName};
 use package::archive::ImportOptions;
 use registry::{
@@ -16,7 +16,9 @@ use registry::{
 };
 
 use super::Readers;
-use super::upload::{self, Content, NewVersion};
+use super::registries::RegistryArgs;
+use super::upload::{self, Added, Content, NewVersion};
+use crate::interrupt::with_cell_until_signal;
 
 /// The tag that a name without one has: it means another image every week, and is no version.
 const LATEST: &str = "latest";
@@ -39,13 +41,8 @@ pub(crate) struct ImportArgs {
     /// Only the variant for this architecture, such as amd64 or arm/v7; may be repeated. Default: all.
     #[arg(long = "arch", value_name = "ARCHITECTURE")]
     architectures: Vec<String>,
-    /// The registry may have a certificate that nobody has signed, or none: for one on this machine or in a network that
-    /// you trust.
-    #[arg(long)]
-    insecure_registry: bool,
-    /// A file with certificates (PEM) that are trusted for the registry besides those of the system.
-    #[arg(long, value_name = "FILE")]
-    registry_ca: Option<PathBuf>,
+    #[command(flatten)]
+    registry: RegistryArgs,
     /// The owner of the package. Default: you.
     #[arg(long, value_name = "USER")]
     owner: Option<UserName>,
@@ -109,21 +106,12 @@ impl ImportArgs {
         Ok(NewVersion { owner: self.owner.clone(), name, version, readers: self.readers.clone() })
     }
 
-    /// The image in a directory or an archive, with these of its architectures; all if there are none.
-    fn content(&self, path: PathBuf, architectures: &[String]) -> Content {
-        let options = ImportOptions {
+    /// Which image of a directory or an archive is meant, with these of its architectures; all if there are none.
+    fn options(&self, architectures: &[String]) -> ImportOptions {
+        ImportOptions {
             image: self.image.clone(),
             architectures: architectures.to_vec(),
             ..ImportOptions::default()
-        };
-        Content::Image { path, options: Box::new(options) }
-    }
-
-    fn settings(&self) -> RegistrySettings {
-        RegistrySettings {
-            insecure: self.insecure_registry,
-            ca_file: self.registry_ca.clone(),
-            ..RegistrySettings::from_environment()
         }
     }
 
@@ -142,42 +130,59 @@ impl ImportArgs {
 pub(super) fn import(cell: Target<'_>, args: &ImportArgs) -> Done {
     let source = args.find()?;
     let (new, platforms) = (args.new_version(&source)?, args.platforms()?);
-    with_cell(cell, async |mut connection| {
+    with_cell_until_signal(cell, async |mut connection| {
         let added = match source {
             ImageSource::File(path) => {
-                upload::add(&mut connection, &new, &args.content(path, &args.architectures)).await?
+                let options = Box::new(args.options(&args.architectures));
+                upload::add(&mut connection, &new, &Content::Image { path, options }).await?
             }
             ImageSource::Registry(image) => {
-                let directory = tempfile::Builder::new().prefix("bourg-import-").tempdir();
-                let directory = directory.map_err(|error| {
-                    let temporary = std::env::temp_dir();
-                    Failure::failed(format!(
-                        "error: cannot create a directory for the image in {}: {error}",
-                        temporary.display()
-                    ))
-                    .next("set TMPDIR to a directory with room")
-                })?;
-                download(args, &image, &platforms, directory.path()).await.map_err(|failure| {
+                let (settings, options) = (args.registry.settings(), args.options(&[]));
+                let wanted = (&*image, &platforms);
+                let added = from_registry(&mut connection, &new, wanted, settings, options).await;
+                added.map_err(|failure| {
                     let hint = format!("{} is no file or directory here", args.source);
                     failure.next(format!("{hint}; if it should be one, check the path"))
-                })?;
-                // Only what was asked for is there.
-                let content = args.content(directory.path().to_owned(), &[]);
-                upload::add(&mut connection, &new, &content).await?
+                })?
             }
         };
         output::print(&format!("{added}\n"))
     })
 }
 
+/// Downloads an image for these platforms into a directory of its own, adds it as a version, and removes the directory,
+/// also when the future is dropped.
+pub(crate) async fn from_registry(
+    connection: &mut Connection,
+    new: &NewVersion,
+    wanted: (&ImageReference, &Platforms),
+    settings: RegistrySettings,
+    options: ImportOptions,
+) -> Result<Added, Failure> {
+    let directory = tempfile::Builder::new().prefix("bourg-import-").tempdir();
+    let directory = directory.map_err(|error| {
+        let temporary = std::env::temp_dir();
+        Failure::failed(format!(
+            "error: cannot create a directory for the image in {}: {error}",
+            temporary.display()
+        ))
+        .next("set TMPDIR to a directory with room")
+    })?;
+    download(settings, wanted, directory.path()).await?;
+    // Only what was asked for is there.
+    let path = directory.path().to_owned();
+    let content = Content::Image { path, options: Box::new(options) };
+    upload::add(connection, new, &content).await
+}
+
 async fn download(
-    args: &ImportArgs,
-    image: &ImageReference,
-    platforms: &Platforms,
+    settings: RegistrySettings,
+    wanted: (&ImageReference, &Platforms),
     into: &Path,
 ) -> Result<(), Failure> {
+    let (image, platforms) = wanted;
     let failed = |error: registry::RegistryError| Failure::failed(format!("error: {error}"));
-    let client = RegistryClient::new(args.settings()).map_err(failed)?;
+    let client = RegistryClient::new(settings).map_err(failed)?;
     let shows = std::io::stderr().is_terminal();
     let progress = if shows { shown() } else { Arc::new(|_| {}) };
     let downloaded = client.download(image, platforms, into, progress).await;

@@ -134,8 +134,8 @@ fn open(cell: Target<'_>, args: &UpdateArgs) -> Done {
     if jobs.is_empty() {
         return Err(Failure::usage(format!("error: {} has no jobs", file.display())));
     }
-    with_cell(cell, async |mut connection| {
-        let (mut opened, jobs) = (Vec::new(), jobs.publish(&mut connection).await?);
+    jobs.with_cell(cell, async |mut connection, jobs| {
+        let mut opened = Vec::new();
         for job in &jobs {
             // What the user decides on is the job as it is now.
             let (now, _) = current(&mut connection, &address(job)).await?;

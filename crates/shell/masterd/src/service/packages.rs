@@ -247,6 +247,8 @@ fn package(
         v1::PackageKind::Files => PackageKind::Files,
         v1::PackageKind::Image => PackageKind::Image,
     };
+    let architectures = api::read::set(&receipt.architectures, "architectures");
+    let architectures = architectures.map_err(|error| malformed(&error))?;
     Ok(Package {
         id,
         digest: Digest::from_bytes(digest),
@@ -254,6 +256,7 @@ fn package(
         stored: Bytes(receipt.bytes_stored),
         unpacked: Bytes(receipt.bytes_unpacked),
         entries: receipt.entries,
+        architectures,
         readers,
     })
 }

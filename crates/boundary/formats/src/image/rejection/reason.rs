@@ -251,6 +251,8 @@ impl From<PackageProblem> for invalid_package::Why {
             PackageProblem::Readers { number } => Self::Readers(number),
             PackageProblem::NotAnImage => Self::NotAnImage(v1::Nothing {}),
             PackageProblem::IsAnImage => Self::IsAnImage(v1::Nothing {}),
+            PackageProblem::UsedTwice => Self::UsedTwice(v1::Nothing {}),
+            PackageProblem::Architectures { number } => Self::Architectures(number),
         }
     }
 }
@@ -263,6 +265,8 @@ impl From<invalid_package::Why> for PackageProblem {
             Why::Readers(number) => Self::Readers { number },
             Why::NotAnImage(v1::Nothing {}) => Self::NotAnImage,
             Why::IsAnImage(v1::Nothing {}) => Self::IsAnImage,
+            Why::UsedTwice(v1::Nothing {}) => Self::UsedTwice,
+            Why::Architectures(number) => Self::Architectures { number },
         }
     }
 }

@@ -35,6 +35,7 @@ fn pending_cause() -> impl Strategy<Value = PendingCause> {
         Just(PendingCause::Failed),
         Just(PendingCause::Lost),
         Just(PendingCause::Finished),
+        any::<u32>().prop_map(|tries| PendingCause::StartLost { tries }),
         eviction_cause().prop_map(PendingCause::Evicted),
     ]
 }

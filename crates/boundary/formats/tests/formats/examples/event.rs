@@ -157,6 +157,7 @@ fn of_tasks() -> Vec<EventKind> {
     vec![
         EventKind::Submit { cause: PendingCause::Failed },
         EventKind::Submit { cause: PendingCause::Lost },
+        EventKind::Submit { cause: PendingCause::StartLost { tries: 4 } },
         EventKind::Submit { cause: PendingCause::Finished },
         EventKind::Submit { cause: PendingCause::Evicted(preempted) },
         EventKind::Schedule { machine, alloc: None },

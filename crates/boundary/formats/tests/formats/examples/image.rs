@@ -343,6 +343,7 @@ fn running() -> Job {
         placed(started(Health::Unhealthy), 31_030, None),
         pending(PendingCause::Failed),
         pending(PendingCause::Lost),
+        pending(PendingCause::StartLost { tries: 4 }),
         pending(PendingCause::Finished),
         TaskState::Dead { at: Time(9), death: Death::Killed(KillReason::User(name("ana"))) },
     ];

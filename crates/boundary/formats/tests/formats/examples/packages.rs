@@ -25,6 +25,7 @@ fn package(text: &str, readers: PackageReaders) -> Arc<Package> {
         stored: Bytes(30 << 20),
         unpacked: Bytes(80 << 20),
         entries: 1_200,
+        architectures: ["amd64", "arm64"].iter().filter_map(|name| name.parse().ok()).collect(),
         readers,
     })
 }
@@ -66,6 +67,8 @@ pub(super) fn answers() -> Vec<Result<Reply, Rejection>> {
         invalid(PackageProblem::Readers { number: 101 }),
         invalid(PackageProblem::NotAnImage),
         invalid(PackageProblem::IsAnImage),
+        invalid(PackageProblem::UsedTwice),
+        invalid(PackageProblem::Architectures { number: 33 }),
         Err(Rejection::PackageVersionExists { id: id("ana/app@3"), digest }),
         Err(Rejection::PackageInUse { id: id("ana/app@3"), owner, job }),
     ]

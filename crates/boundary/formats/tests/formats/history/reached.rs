@@ -304,6 +304,7 @@ fn of_task(task: &Task) -> String {
             PendingCause::Failed => "pending, failed".to_owned(),
             PendingCause::Lost => "pending, lost".to_owned(),
             PendingCause::Finished => "pending, finished".to_owned(),
+            PendingCause::StartLost { .. } => "pending, start lost".to_owned(),
             PendingCause::Evicted(cause) => format!("pending, {}", of_cause(*cause)),
         },
         TaskState::Running(placement) => match (placement.stop.as_deref(), placement.phase) {

@@ -22,6 +22,7 @@ pub(super) fn of_packages(which: u64) -> Change {
         stored: Bytes(1 << 20),
         unpacked: Bytes(2 << 20),
         entries: 7,
+        architectures: Default::default(),
         readers: PackageReaders::Users(users),
     };
     Change::Request(SetPackage(Arc::new(package)).into())

@@ -7,8 +7,8 @@ use super::pax::PaxRecords;
 use crate::archive::error::ArchiveError;
 use crate::archive::path::{EntryPath, PathError};
 
-/// How long an extended header or a long name is at most, in bytes: paths, extended attributes, and
-/// the map of a sparse file.
+/// How long the extended headers and long names of a member are at most, together and in bytes: paths, extended
+/// attributes, and the map of a sparse file.
 const MAX_EXTENDED_BYTES: usize = 8 * 1024 * 1024;
 /// How long what holds for all members is at most, in bytes: each of them copies it.
 const MAX_GLOBAL_BYTES: usize = 16 * 1024;
@@ -94,11 +94,13 @@ impl<S: Skip> TarReader<S> {
         }
     }
 
-    /// Reads the contents of an extended header.
-    fn extended(&mut self, header: &TarHeader) -> Result<Vec<u8>, ArchiveError> {
+    /// Reads the contents of an extended header. `left` is how many bytes those of the same member may still have.
+    fn extended(&mut self, header: &TarHeader, left: &mut usize) -> Result<Vec<u8>, ArchiveError> {
         let size = header.size().map_err(|why| self.fault(why))?;
-        let size = usize::try_from(size).ok().filter(|size| *size <= MAX_EXTENDED_BYTES);
-        let size = size.ok_or_else(|| self.fault("an extended header is longer than 8 MiB"))?;
+        let size = usize::try_from(size).ok().filter(|size| size <= left);
+        let long = "the extended headers of a member are longer than 8 MiB";
+        let size = size.ok_or_else(|| self.fault(long))?;
+        *left -= size;
         let mut bytes = vec![0; size];
         self.read_exact(&mut bytes)?;
         self.skip_padding(size as u64)?;
@@ -109,13 +111,14 @@ impl<S: Skip> TarReader<S> {
     pub(super) fn next(&mut self) -> Result<Option<RawMember>, ArchiveError> {
         let mut records = self.global.clone();
         let (mut long_name, mut long_link) = (None, None);
+        let mut left = MAX_EXTENDED_BYTES;
         let until_zero =
             |bytes: Vec<u8>| bytes.split(|byte| *byte == 0).next().unwrap_or_default().to_vec();
         loop {
             let Some(header) = self.header()? else { return Ok(None) };
             match header.kind() {
                 b'g' => {
-                    let bytes = self.extended(&header)?;
+                    let bytes = self.extended(&header, &mut left)?;
                     self.global.read(&bytes).map_err(|why| self.fault(why))?;
                     if self.global.bytes() > MAX_GLOBAL_BYTES {
                         return Err(self.fault("global extended headers are longer than 16 KiB"));
@@ -123,13 +126,13 @@ impl<S: Skip> TarReader<S> {
                     records = self.global.clone();
                 }
                 b'x' => {
-                    let bytes = self.extended(&header)?;
+                    let bytes = self.extended(&header, &mut left)?;
                     records.read(&bytes).map_err(|why| self.fault(why))?;
                 }
-                b'L' => long_name = Some(until_zero(self.extended(&header)?)),
-                b'K' => long_link = Some(until_zero(self.extended(&header)?)),
+                b'L' => long_name = Some(until_zero(self.extended(&header, &mut left)?)),
+                b'K' => long_link = Some(until_zero(self.extended(&header, &mut left)?)),
                 // The label of a volume.
-                b'V' => _ = self.extended(&header)?,
+                b'V' => _ = self.extended(&header, &mut left)?,
                 _ => return self.raw(header, records, long_name, long_link).map(Some),
             }
         }
