@@ -5,6 +5,7 @@ mod canonical;
 mod directories;
 mod examples;
 mod good;
+mod parameters;
 mod places;
 mod standard;
 mod wrong_evaluation;
@@ -47,7 +48,10 @@ impl Loader for Files {
 
 pub(crate) fn settings() -> Settings {
     let variables = [("cell", "dev"), ("user", "ana")];
-    Settings { variables: variables.map(|(k, v)| (k.to_owned(), v.to_owned())).into() }
+    Settings {
+        variables: variables.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
+        ..Settings::default()
+    }
 }
 
 pub(crate) fn with_files(source: &[u8], files: &[(&str, &str)]) -> Result<Vec<JobSpec>, String> {
