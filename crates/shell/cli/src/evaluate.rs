@@ -1,13 +1,12 @@
 //! Evaluates a BCL file in a child process with limits on time and memory (design, section 8), so
 //! that every evaluation terminates and no file can harm the caller.
 
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use bcl::Settings;
 use client::Connection;
 use command::{Failure, output};
 use model::{JobName, PackageId, PackageReference, PackageVersion};
@@ -15,7 +14,7 @@ use nix::sys::resource::{Resource, setrlimit};
 use serde::{Deserialize, Serialize};
 use spec::JobSpec;
 
-use crate::imports::{Files, ImportArgs, PackageDirectory, read_bounded};
+use crate::imports::{Files, ImportArgs, PackageDirectory, check_length, read_source};
 use crate::package::Readers;
 use crate::package::upload::{self, Content, NewVersion};
 
@@ -53,6 +52,11 @@ impl Evaluated {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty()
+    }
+
+    /// The names of the jobs.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &JobName> {
+        self.jobs.iter().map(|job| &job.name)
     }
 
     /// The name of the first job.
@@ -119,6 +123,15 @@ impl Evaluated {
 /// # Errors
 /// If the file is invalid, or takes too much time or memory.
 pub fn evaluate(file: &Path, imports: &ImportArgs) -> Result<Evaluated, Failure> {
+    evaluate_source(file, None, imports)
+}
+
+/// Evaluates a file, or a text as if it were the content of the file.
+pub(crate) fn evaluate_source(
+    file: &Path,
+    text: Option<Vec<u8>>,
+    imports: &ImportArgs,
+) -> Result<Evaluated, Failure> {
     let shown = file.display();
     let failed = |what: &dyn std::fmt::Display| {
         Failure::failed(format!("error: {shown} cannot be evaluated: {what}"))
@@ -128,14 +141,19 @@ pub fn evaluate(file: &Path, imports: &ImportArgs) -> Result<Evaluated, Failure>
         .arg(COMMAND)
         .arg(file)
         .args(imports.flags())
+        .args(text.is_some().then_some("--stdin"))
         // By default the allocator reserves a GiB of address space at its start, which exceeds the
         // limit.
         .env("MIMALLOC_ARENA_RESERVE", ALLOCATOR_RESERVES_KIB)
-        .stdin(Stdio::null())
+        .stdin(if text.is_some() { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| failed(&error))?;
+    if let (Some(text), Some(mut stdin)) = (text, child.stdin.take()) {
+        // If the child ends before it has read everything, its error says why.
+        std::thread::spawn(move || drop(stdin.write_all(&text)));
+    }
     let read = |from: Option<Box<dyn Read + Send>>, most: u64| {
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
@@ -196,7 +214,7 @@ pub fn evaluate(file: &Path, imports: &ImportArgs) -> Result<Evaluated, Failure>
 }
 
 /// The child: evaluates the file and prints its jobs as a JSON array.
-pub(crate) fn in_this_process(file: &Path, imports: ImportArgs) -> Result<(), Failure> {
+pub(crate) fn in_this_process(file: &Path, stdin: bool, imports: ImportArgs) -> Result<(), Failure> {
     let limit =
         |resource, most| setrlimit(resource, most, most).context("cannot set a resource limit");
     limit(Resource::RLIMIT_AS, MEMORY_MAX)?;
@@ -205,7 +223,7 @@ pub(crate) fn in_this_process(file: &Path, imports: ImportArgs) -> Result<(), Fa
     let file = file.to_owned();
     let evaluated = std::thread::Builder::new()
         .stack_size(STACK)
-        .spawn(move || text_of(&file, &imports))
+        .spawn(move || text_of(&file, stdin, &imports))
         .context("cannot start a thread")?
         .join();
     let text = match evaluated {
@@ -215,19 +233,25 @@ pub(crate) fn in_this_process(file: &Path, imports: ImportArgs) -> Result<(), Fa
     output::print(&text)
 }
 
-fn text_of(file: &Path, imports: &ImportArgs) -> Result<String, Failure> {
+/// Reads the standard input completely.
+pub(crate) fn read_stdin(shown: &str) -> Result<Vec<u8>, Failure> {
+    let (mut source, most) = (Vec::new(), bcl::limits::SOURCE_BYTES_MAX as u64);
+    let read = std::io::stdin().take(most + 1).read_to_end(&mut source);
+    read.map_err(|error| Failure::usage(format!("error: cannot read {shown}: {error}")))?;
+    check_length(&source, shown)?;
+    Ok(source)
+}
+
+fn text_of(file: &Path, stdin: bool, imports: &ImportArgs) -> Result<String, Failure> {
     let name = file.to_string_lossy().into_owned();
-    let source = read_bounded(file).map_err(|error| {
-        Failure::usage(format!("error: cannot read {}: {error}", name.escape_debug()))
-    })?;
-    if source.len() > bcl::limits::SOURCE_BYTES_MAX {
-        let most = bcl::limits::SOURCE_BYTES_MAX >> 20;
-        let name = name.escape_debug();
-        return Err(Failure::usage(format!("error: {name} is longer than {most} MiB")));
-    }
+    let source = match stdin {
+        true => read_stdin(&name)?,
+        false => read_source(file)?,
+    };
+    let settings = imports.settings()?;
     let mut files = Files::new(file, imports);
     let jobs =
-        bcl::evaluate(&name, &source, &mut files, &Settings::default()).map_err(Failure::usage)?;
+        bcl::evaluate(&name, &source, &mut files, &settings).map_err(Failure::usage)?;
     let (jobs, directories) = (jobs.iter().map(Into::into).collect(), files.into_directories());
     serde_json::to_string(&Output { jobs, directories }).map_err(Failure::failed)
 }

@@ -125,7 +125,6 @@ impl<'t, 'n> Walk<'t, 'n> {
                 | ExprKind::String(_)
                 | ExprKind::TextBlock(_)
                 | ExprKind::Number(_)
-                | ExprKind::Func(..)
                 | ExprKind::Object(_)
                 | ExprKind::Array(_),
                 _,
