@@ -1,16 +1,14 @@
 //! Where two long texts differ.
 
-use crate::update::VALUE_CHARACTERS_MAX;
-
 /// The words that are shown before and after a difference.
 const CONTEXT_WORDS: usize = 2;
 /// The characters of a word of the context: longer words are left out.
 const CONTEXT_CHARACTERS: usize = 30;
 
-/// Both texts without the words at the begin and end that they have in common, if they are too long to be shown
-/// whole: `… --quiet --rate=1 …`, `… --quiet --rate=2 …`.
-pub(crate) fn around(old: &str, new: &str) -> (String, String) {
-    let is_long = |text: &str| text.chars().nth(VALUE_CHARACTERS_MAX).is_some();
+/// Both texts without the words at the begin and end that they have in common, if they have more
+/// than so many characters: `… --quiet --rate=1 …`, `… --quiet --rate=2 …`.
+pub(crate) fn around(old: &str, new: &str, characters: usize) -> (String, String) {
+    let is_long = |text: &str| text.chars().nth(characters).is_some();
     if old.is_empty() || new.is_empty() || !(is_long(old) || is_long(new)) {
         return (old.to_owned(), new.to_owned());
     }
@@ -55,11 +53,11 @@ mod tests {
             (format!("x {long}"), format!("y {long}"), ("x a a …", "y a a …")),
             (String::new(), "new".to_owned(), ("", "new")),
         ] {
-            let (one, two) = around(&old, &new);
+            let (one, two) = around(&old, &new, 120);
             assert_eq!((one.as_str(), two.as_str()), shown);
         }
         // Only spaces differ.
-        let (one, two) = around(&long, &format!("{long} "));
+        let (one, two) = around(&long, &format!("{long} "), 120);
         assert_eq!(one, two);
     }
 }

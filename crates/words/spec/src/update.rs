@@ -6,12 +6,13 @@ use std::fmt;
 
 use model::{Dimension, PackageName, PackageReference, TaskIndex};
 
+use crate::difference::around;
 use crate::{Cores, HealthCheck, JobSpec, MetricsPage, Probe, TaskOverride};
 
 /// The maximum number of changes that are listed for an update; more are counted.
 pub const CHANGES_MAX: usize = 64;
 /// The maximum length of a listed value, in characters.
-pub(crate) const VALUE_CHARACTERS_MAX: usize = 120;
+const VALUE_CHARACTERS_MAX: usize = 120;
 /// Arguments of a command that are shown one by one; of more, the whole command is.
 const ARGUMENTS_SHOWN: usize = 8;
 
@@ -219,7 +220,7 @@ impl JobSpec {
         let mut found = Vec::new();
         for field in self.differing(other) {
             let mut add = |name: &str, old: String, new: String| {
-                let (old, new) = difference::around(&old, &new);
+                let (old, new) = around(&old, &new, VALUE_CHARACTERS_MAX);
                 let change = FieldChange { field: name.to_owned(), old: cut(&old), new: cut(&new) };
                 found.push((change, field.class));
             };
