@@ -214,7 +214,11 @@ pub(crate) fn evaluate_source(
 }
 
 /// The child: evaluates the file and prints its jobs as a JSON array.
-pub(crate) fn in_this_process(file: &Path, stdin: bool, imports: ImportArgs) -> Result<(), Failure> {
+pub(crate) fn in_this_process(
+    file: &Path,
+    stdin: bool,
+    imports: ImportArgs,
+) -> Result<(), Failure> {
     let limit =
         |resource, most| setrlimit(resource, most, most).context("cannot set a resource limit");
     limit(Resource::RLIMIT_AS, MEMORY_MAX)?;
@@ -250,8 +254,7 @@ fn text_of(file: &Path, stdin: bool, imports: &ImportArgs) -> Result<String, Fai
     };
     let settings = imports.settings()?;
     let mut files = Files::new(file, imports);
-    let jobs =
-        bcl::evaluate(&name, &source, &mut files, &settings).map_err(Failure::usage)?;
+    let jobs = bcl::evaluate(&name, &source, &mut files, &settings).map_err(Failure::usage)?;
     let (jobs, directories) = (jobs.iter().map(Into::into).collect(), files.into_directories());
     serde_json::to_string(&Output { jobs, directories }).map_err(Failure::failed)
 }

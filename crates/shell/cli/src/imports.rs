@@ -41,7 +41,9 @@ fn variable(text: &str) -> Result<(String, String), String> {
     let begins = characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
     if !begins || !characters.all(|c| c.is_ascii_alphanumeric() || c == '_') {
         let name = name.escape_debug();
-        return Err(format!("'{name}' cannot be the name of a parameter: use letters, digits and _"));
+        return Err(format!(
+            "'{name}' cannot be the name of a parameter: use letters, digits and _"
+        ));
     }
     Ok((name.to_owned(), value.to_owned()))
 }

@@ -48,6 +48,9 @@ mod user;
 mod wait;
 mod why;
 
+#[cfg(test)]
+mod parsed;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -511,7 +514,7 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::EndCommandWithClient => lock::guard::run(),
         Command::EvaluateHere { file, stdin, imports } => {
             evaluate::in_this_process(&file, stdin, imports)?;
-        },
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -42,8 +42,10 @@ pub(super) fn logs(cell: Target<'_>, args: &LogsArgs) -> Done {
     }
     let newest = match (args.since, args.tail) {
         (Some(_), Some(_)) if args.follow => {
-            return Err(Failure::usage("error: --follow goes with --since or with --tail, not with both")
-                .next("leave out one of them"));
+            return Err(Failure::usage(
+                "error: --follow goes with --since or with --tail, not with both",
+            )
+            .next("leave out one of them"));
         }
         (Some(_), Some(lines)) if lines > NEWEST_LINES_MAX => {
             return Err(Failure::usage(format!(

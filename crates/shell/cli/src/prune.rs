@@ -31,8 +31,10 @@ impl PruneArgs {
     /// An error if it cannot be asked.
     pub(crate) fn check(&self) -> Done {
         if self.prune.is_some() && !self.yes && !std::io::stdin().is_terminal() {
-            return Err(Failure::usage("error: --prune kills jobs, and there is no terminal to ask at")
-                .next("bourg plan FILE --prune LABELS shows which; add --yes to kill them"));
+            return Err(Failure::usage(
+                "error: --prune kills jobs, and there is no terminal to ask at",
+            )
+            .next("bourg plan FILE --prune LABELS shows which; add --yes to kill them"));
         }
         Ok(())
     }
@@ -79,7 +81,8 @@ pub(crate) async fn show(
     described: &[JobSpec],
 ) -> Result<bool, Failure> {
     let surplus = surplus(connection, args, described).await?;
-    let lines = surplus.iter().map(|job| format!("- {}/{}  killed by --prune\n", job.user, job.job));
+    let lines =
+        surplus.iter().map(|job| format!("- {}/{}  killed by --prune\n", job.user, job.job));
     output::print(&lines.collect::<String>())?;
     Ok(!surplus.is_empty())
 }
@@ -133,7 +136,8 @@ mod tests {
                 "" => [].into(),
                 value => [("app".to_owned(), value.to_owned())].into(),
             };
-            let change = v1::TaskOverride { labels: labels(of_task), ..v1::TaskOverride::default() };
+            let change =
+                v1::TaskOverride { labels: labels(of_task), ..v1::TaskOverride::default() };
             let spec = v1::JobSpec {
                 name: name.to_owned(),
                 labels: labels(app),
@@ -150,10 +154,12 @@ mod tests {
             job("one-task", "", "shop"),
         ];
         let source = "{ name: 'web', cmd: ['a'] }";
-        let described = bcl::evaluate("x", source.as_bytes(), &mut bcl::NoImports, &bcl::Settings::default());
+        let described =
+            bcl::evaluate("x", source.as_bytes(), &mut bcl::NoImports, &bcl::Settings::default());
         let described = described.expect("a job");
         let labels: LabelQuery = "app=shop".parse().expect("labels");
-        let gone: Vec<_> = left_over(jobs, &labels, &described).into_iter().map(|job| job.job).collect();
+        let gone: Vec<_> =
+            left_over(jobs, &labels, &described).into_iter().map(|job| job.job).collect();
         assert_eq!(gone, ["old"]);
     }
 }

@@ -41,7 +41,10 @@ impl EvaluatedFiles {
     }
 
     /// Makes packages of the directories and uploads what the store lacks. Returns the jobs, which use them.
-    pub(crate) async fn publish(self, connection: &mut Connection) -> Result<Vec<JobSpec>, Failure> {
+    pub(crate) async fn publish(
+        self,
+        connection: &mut Connection,
+    ) -> Result<Vec<JobSpec>, Failure> {
         let mut jobs = Vec::new();
         for (_, evaluated) in self.files {
             jobs.extend(evaluated.publish(connection).await?);
@@ -131,8 +134,10 @@ pub(crate) fn bcl_of_script(files: &[PathBuf], line: &JobLine) -> Result<String,
     let is_script = source.is_script;
     match bcl_of(source, line)?.bcl.filter(|_| is_script) {
         Some(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
-        None => Err(Failure::usage(format!("error: {name} is not a script: it is its own BCL file"))
-            .next("bourg eval FILE prints its jobs")),
+        None => {
+            Err(Failure::usage(format!("error: {name} is not a script: it is its own BCL file"))
+                .next("bourg eval FILE prints its jobs"))
+        }
     }
 }
 
@@ -172,7 +177,8 @@ fn sources(files: &[PathBuf]) -> Result<Vec<Source>, Failure> {
             found.push(Source { name: file.clone(), text: None, is_script });
         }
         if found.len() > FILES_MAX {
-            let text = format!("error: more than {FILES_MAX} files: a command takes at most so many");
+            let text =
+                format!("error: more than {FILES_MAX} files: a command takes at most so many");
             return Err(Failure::usage(text).next("give some of them, then the others"));
         }
     }
@@ -251,7 +257,9 @@ mod tests {
         let found: Vec<_> = found.ok().into_iter().flatten().collect();
         let names: Vec<_> = found
             .iter()
-            .map(|source| (source.name.file_name().and_then(|name| name.to_str()), source.is_script))
+            .map(|source| {
+                (source.name.file_name().and_then(|name| name.to_str()), source.is_script)
+            })
             .collect();
         let expected =
             [(Some("a.bcl"), false), (Some("b.bcl"), false), (Some("run.sh"), true)].to_vec();

@@ -53,7 +53,9 @@ impl WaitArgs {
 
 pub(crate) fn wait(cell: Target<'_>, args: &WaitArgs) -> Done {
     if let Some(tasks) = args.jobs.iter().find(|job| job.tasks != TaskSelection::All) {
-        return Err(Failure::usage(format!("error: '{tasks}' names tasks: wait for the whole job")));
+        return Err(Failure::usage(format!(
+            "error: '{tasks}' names tasks: wait for the whole job"
+        )));
     }
     with_cell(cell, async |mut connection| {
         if let Some(timeout) = args.timeout {

@@ -15,7 +15,14 @@ use super::selection::{Among, choose};
 
 /// The words of reasons that may end while a task waits: something ends, or a machine comes back.
 const PASSING: &[&str] = &[
-    "lack", "not up", "unreachable", "draining", "keep", "short of", "maximum number", "on no machine",
+    "lack",
+    "not up",
+    "unreachable",
+    "draining",
+    "keep",
+    "short of",
+    "maximum number",
+    "on no machine",
 ];
 /// The maximum number of jobs that are listed.
 const OVERVIEW_MAX: usize = 100;
@@ -84,7 +91,8 @@ fn overview(cell: Target<'_>, args: &WhyArgs) -> Done {
         lines.sort_by_key(|(passes, _)| *passes);
         let mut text: String = lines.into_iter().map(|(_, line)| line).collect();
         if more {
-            let _infallible = writeln!(text, "and more than {OVERVIEW_MAX} in all: bourg status lists them");
+            let _infallible =
+                writeln!(text, "and more than {OVERVIEW_MAX} in all: bourg status lists them");
         }
         output::print(&text)?;
         output::say("next: bourg why JOB tells more of one\n");

@@ -20,9 +20,10 @@ pub(crate) fn around(old: &str, new: &str, characters: usize) -> (String, String
     let shown = |words: &[&str]| {
         let until = (words.len() - after + CONTEXT_WORDS).min(words.len());
         let is_near = |place: usize| (before..words.len() - after).contains(&place);
-        let kept = words.iter().enumerate().take(until).skip(from).filter(|(place, word)| {
-            is_near(*place) || word.chars().count() <= CONTEXT_CHARACTERS
-        });
+        let kept =
+            words.iter().enumerate().take(until).skip(from).filter(|(place, word)| {
+                is_near(*place) || word.chars().count() <= CONTEXT_CHARACTERS
+            });
         let kept = kept.map(|(_, word)| *word).collect::<Vec<_>>().join(" ");
         let (left, right) = (from > 0, until < words.len());
         format!("{}{kept}{}", if left { "… " } else { "" }, if right { " …" } else { "" })
@@ -48,7 +49,11 @@ mod tests {
         let long = "a ".repeat(200);
         for (old, new, shown) in [
             ("short 1".to_owned(), "short 2".to_owned(), ("short 1", "short 2")),
-            (format!("{long}x=1 {long}"), format!("{long}x=2 {long}"), ("… a a x=1 a a …", "… a a x=2 a a …")),
+            (
+                format!("{long}x=1 {long}"),
+                format!("{long}x=2 {long}"),
+                ("… a a x=1 a a …", "… a a x=2 a a …"),
+            ),
             (format!("{long}end"), long.clone(), ("… a a end", "… a a")),
             (format!("x {long}"), format!("y {long}"), ("x a a …", "y a a …")),
             (String::new(), "new".to_owned(), ("", "new")),

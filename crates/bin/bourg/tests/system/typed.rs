@@ -71,7 +71,10 @@ fn files_of_other_systems_and_bad_scripts_are_told_what_to_write() {
         ("bourg run plain.bcl --prune app=shop < /dev/null", "there is no terminal to ask at"),
         ("bourg run - - < plain.bcl", "give it once"),
         ("mkdir -p none; bourg run none", "has no files *.bcl"),
-        ("cp plain.bcl again.bcl; bourg run plain.bcl again.bcl", "is defined in plain.bcl and in again.bcl"),
+        (
+            "cp plain.bcl again.bcl; bourg run plain.bcl again.bcl",
+            "is defined in plain.bcl and in again.bcl",
+        ),
     ] {
         let error = terminal.fails(2, line);
         assert!(error.contains(said), "{line}: {error}");
@@ -81,7 +84,8 @@ fn files_of_other_systems_and_bad_scripts_are_told_what_to_write() {
 #[test]
 fn a_line_and_a_script_are_jobs() {
     let cell = Cell::start();
-    let ended = cell.types("bourg run --name one --cpu 0.1 --ram 16MiB --wait -- sh -c 'echo $((6 * 7))'");
+    let ended =
+        cell.types("bourg run --name one --cpu 0.1 --ram 16MiB --wait -- sh -c 'echo $((6 * 7))'");
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert_eq!(cell.ok("bourg logs one"), "42\n");
     cell.write(
@@ -96,14 +100,20 @@ fn a_line_and_a_script_are_jobs() {
     let said = cell.ok("bourg plan sum.bcl --exit-code; echo $?");
     assert!(said.ends_with("2\n"), "a dead job is submitted again: {said}");
     cell.ok("bourg run --name stays --service --cpu 0.1 --ram 16MiB -- sleep 1000");
-    cell.ok("bourg run --name stays --service --cpu 0.1 --ram 16MiB --print -- sleep 1000 > stays.bcl");
+    cell.ok(
+        "bourg run --name stays --service --cpu 0.1 --ram 16MiB --print -- sleep 1000 > stays.bcl",
+    );
     cell.ok("bourg plan stays.bcl --exit-code");
     cell.fails(1, "bourg plan missing.bcl --exit-code");
     cell.ok("bourg wait stays --for running --timeout 1m");
     cell.ok("bourg wait one sum --for finished --timeout 1m");
     cell.fails(1, "bourg wait stays --for dead --timeout 1s");
     cell.fails(2, "bourg wait nobody");
-    assert_eq!(cell.ok("bourg exec stays echo -n hi"), "hi", "flags after the task are the command's");
+    assert_eq!(
+        cell.ok("bourg exec stays echo -n hi"),
+        "hi",
+        "flags after the task are the command's"
+    );
     cell.ok("bourg kill stays --detach && bourg wait stays --for dead --timeout 1m");
 }
 

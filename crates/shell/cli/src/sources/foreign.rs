@@ -11,7 +11,8 @@ const NOMAD: &str = "write each group as a borg.service or borg.batch: count is 
                      check is healthCheck: docs/jobs.md";
 const SLURM: &str = "begin it with #! and write #BOURG lines for its #SBATCH lines: --job-name is #BOURG name=, \
                      --cpus-per-task is cpu=, --mem is ram=, --array or --ntasks is tasks=";
-const SYSTEMD: &str = "ExecStart is cmd of a borg.service, Environment is env, Restart is restart: docs/jobs.md";
+const SYSTEMD: &str =
+    "ExecStart is cmd of a borg.service, Environment is env, Restart is restart: docs/jobs.md";
 
 /// The failure for a file that is another system's; `None` if it is not known.
 pub(super) fn explained(shown: &str, content: &[u8]) -> Option<Failure> {
@@ -56,8 +57,10 @@ fn kind(text: &str) -> Option<(&'static str, &'static str)> {
 
 /// The failure for a script that has only words for Slurm.
 pub(super) fn slurm(shown: &str) -> Failure {
-    Failure::usage(format!("error: {shown} has #SBATCH lines, which are for Slurm, and no #BOURG lines"))
-        .next(SLURM.trim_start_matches("begin it with #! and "))
+    Failure::usage(format!(
+        "error: {shown} has #SBATCH lines, which are for Slurm, and no #BOURG lines"
+    ))
+    .next(SLURM.trim_start_matches("begin it with #! and "))
 }
 
 #[cfg(test)]

@@ -128,7 +128,9 @@ impl JobLine {
                 Some(_) => String::new(),
                 None => "the job has no name: ".to_owned(),
             };
-            return Err(Failure::usage(format!("error: {what}{error}")).next("give one with --name"));
+            return Err(
+                Failure::usage(format!("error: {what}{error}")).next("give one with --name")
+            );
         }
         let template = if self.service { "service" } else { "batch" };
         let tasks = self.tasks.map(|tasks| format!(", tasks={tasks}")).unwrap_or_default();
@@ -148,7 +150,8 @@ impl JobLine {
             fields.push(format!("packages: {packages}"));
         }
         fields.extend(self.image.as_ref().map(|image| format!("image: {}", quoted(image))));
-        for (field, flag, pairs) in [("env", "--env", &self.env), ("labels", "--label", &self.labels)]
+        for (field, flag, pairs) in
+            [("env", "--env", &self.env), ("labels", "--label", &self.labels)]
         {
             if !pairs.is_empty() {
                 fields.push(format!("{field}+: {{ {} }}", object(flag, pairs)?));
@@ -166,10 +169,11 @@ impl JobLine {
 fn object(flag: &str, pairs: &[String]) -> Result<String, Failure> {
     let mut fields: Vec<(&str, &str)> = Vec::new();
     for pair in pairs {
-        let (key, value) = pair.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(|| {
-            let pair = pair.escape_debug();
-            Failure::usage(format!("error: {flag} '{pair}' has no '=': write it as KEY=VALUE"))
-        })?;
+        let (key, value) =
+            pair.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(|| {
+                let pair = pair.escape_debug();
+                Failure::usage(format!("error: {flag} '{pair}' has no '=': write it as KEY=VALUE"))
+            })?;
         fields.retain(|(before, _)| *before != key);
         fields.push((key, value));
     }
@@ -220,7 +224,9 @@ mod tests {
             tasks: Some(8),
             priority: Some("free".to_owned()),
             env: ["A=1", "B=x=y", "A=2"].map(str::to_owned).to_vec(),
-            command: ["/bin/echo", "it's", "a\\b", "tab\t\u{1}", "$HOME"].map(str::to_owned).to_vec(),
+            command: ["/bin/echo", "it's", "a\\b", "tab\t\u{1}", "$HOME"]
+                .map(str::to_owned)
+                .to_vec(),
             ..JobLine::default()
         };
         let text = line.bcl().expect("a job");

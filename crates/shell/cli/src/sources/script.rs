@@ -137,7 +137,10 @@ mod tests {
         let jobs = bcl::evaluate("x", python.as_bytes(), &mut NoImports, &Settings::default());
         let jobs = jobs.unwrap_or_else(|errors| panic!("{python}\n{errors}"));
         let cmd = ["/usr/bin/env", "python3", "-c", "#!/usr/bin/env python3\nprint(1)\r\n"];
-        assert_eq!((jobs[0].name.as_str(), jobs[0].task.cmd.as_slice()), ("pi", &cmd.map(str::to_owned)[..]));
+        assert_eq!(
+            (jobs[0].name.as_str(), jobs[0].task.cmd.as_slice()),
+            ("pi", &cmd.map(str::to_owned)[..])
+        );
     }
 
     #[test]
