@@ -10,7 +10,6 @@ use spec::{Path, ProblemKind};
 use thiserror::Error as ThisError;
 
 use crate::limits;
-use crate::parameters::Parameter;
 use crate::screen;
 use crate::source::Location;
 
@@ -39,6 +38,15 @@ pub struct Error {
     pub exact: bool,
     /// The calls and imports that led there, innermost first.
     pub by: Vec<Location>,
+}
+
+/// A parameter of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name.
+    pub name: String,
+    /// Whether it has a default.
+    pub optional: bool,
 }
 
 /// The kinds of errors.

@@ -124,6 +124,13 @@ pub(crate) enum ImportFailure {
     Unreadable(Box<Failure>),
 }
 
+/// A file and its value, before and after the evaluation.
+pub(crate) struct EvaluatedFile<'p> {
+    pub(crate) file: FileId,
+    pub(crate) thunk: Thunk<'p>,
+    pub(crate) value: Value<'p>,
+}
+
 /// One evaluation.
 pub(crate) struct Interpreter<'p, 'l> {
     pub(crate) program: Program<'p>,
@@ -163,18 +170,17 @@ impl<'p, 'l> Interpreter<'p, 'l> {
         Self { program, host }
     }
 
-    /// Evaluates a file completely, so that its value contains nothing lazy. Returns the file, and
-    /// its value before and after the evaluation.
+    /// Evaluates a file completely, so that its value contains nothing lazy.
     pub(crate) fn evaluate(
         &mut self,
         name: &str,
         source: &[u8],
-    ) -> Result<(FileId, Thunk<'p>, Value<'p>), Failure> {
+    ) -> Result<EvaluatedFile<'p>, Failure> {
         let file = File { name: name.to_owned(), bytes: source.to_vec(), built_in: false };
         let (id, thunk) = self.host.add(&mut self.program, file)?;
         let value = self.program.eval_value(&thunk, &mut self.host);
         let value = value.map_err(|error| self.failure(error))?;
-        Ok((id, thunk, value))
+        Ok(EvaluatedFile { file: id, thunk, value })
     }
 
     /// Calls the function that a file evaluated to, completely.

@@ -49,10 +49,9 @@ mod screen;
 mod source;
 mod words;
 
-pub use error::{Error, ErrorKind, Errors};
+pub use error::{Error, ErrorKind, Errors, Parameter};
 pub use evaluate::evaluate;
 pub use interpreter::{Loaded, Loader, NoImports, NotLoaded, ParameterFile, Settings};
-pub use parameters::Parameter;
 pub use source::Location;
 
 /// The name under which files import the built-in library.

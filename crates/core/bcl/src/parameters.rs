@@ -4,29 +4,21 @@ use std::collections::BTreeMap;
 
 use rsjsonnet_lang::arena::Arena;
 use rsjsonnet_lang::ast::{Expr, ExprKind};
-use rsjsonnet_lang::program::{Thunk, Value};
+use rsjsonnet_lang::program::Value;
 
-use crate::error::ErrorKind;
-use crate::interpreter::{Failure, Interpreter, Settings};
+use crate::error::{ErrorKind, Parameter};
+use crate::interpreter::{EvaluatedFile, Failure, Interpreter, Settings};
 use crate::json::Json;
 use crate::locate::Trees;
 use crate::source::FileId;
 
-/// A parameter of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameter {
-    /// Its name.
-    pub name: String,
-    /// Whether it has a default.
-    pub optional: bool,
-}
-
 /// The value of a file: that of its function with the parameters of the settings, if it is one.
 pub(crate) fn applied<'p>(
     interpreter: &mut Interpreter<'p, '_>,
-    (file, thunk, value): (FileId, Thunk<'p>, Value<'p>),
+    evaluated: EvaluatedFile<'p>,
     settings: &Settings,
 ) -> Result<Value<'p>, Failure> {
+    let EvaluatedFile { file, thunk, value } = evaluated;
     let given = given(interpreter, settings)?;
     let failed = |kind| Err(Failure::Parameters(file, kind));
     if !value.is_function() {
@@ -58,7 +50,7 @@ fn given<'p>(
 ) -> Result<BTreeMap<String, Value<'p>>, Failure> {
     let mut given = BTreeMap::new();
     for from in &settings.parameter_files {
-        let (file, _, value) = interpreter.evaluate(&from.name, &from.content)?;
+        let EvaluatedFile { file, value, .. } = interpreter.evaluate(&from.name, &from.content)?;
         let Some(fields) = value.to_object() else {
             let found = Json::of(&value).map_or("something too large", |value| value.kind());
             return Err(Failure::Parameters(file, ErrorKind::NotParameters { found }));
