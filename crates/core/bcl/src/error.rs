@@ -40,6 +40,15 @@ pub struct Error {
     pub by: Vec<Location>,
 }
 
+/// A parameter of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name.
+    pub name: String,
+    /// Whether it has a default.
+    pub optional: bool,
+}
+
 /// The kinds of errors.
 #[derive(Clone, Debug, PartialEq, ThisError)]
 #[non_exhaustive]
@@ -103,6 +112,49 @@ pub enum ErrorKind {
         found: &'static str,
         /// A suggestion, or empty.
         hint: &'static str,
+    },
+    /// A parameter that the function of the file does not take.
+    #[error(
+        "the file has no parameter {}; {}",
+        screen::quoted(.name),
+        takes_text(.takes)
+    )]
+    UnknownParameter {
+        /// The parameter.
+        name: String,
+        /// The parameters of the file.
+        takes: Vec<Parameter>,
+    },
+    /// Parameters without a value.
+    #[error(
+        "the file is a function, and {} of it {} no value; {}: give it with --var {}=VALUE",
+        names_text(.missing),
+        if .missing.len() == 1 { "has" } else { "have" },
+        takes_text(.takes),
+        screen::quoted(.missing.first().map_or("", String::as_str)).trim_matches('\'')
+    )]
+    MissingParameters {
+        /// Those without a value: at least one.
+        missing: Vec<String>,
+        /// The parameters of the file.
+        takes: Vec<Parameter>,
+    },
+    /// Parameters for a file that is not a function.
+    #[error(
+        "the file takes no parameters, and {} is given: to take it, make the file a function, \
+         function({}) …",
+        screen::quoted(.name),
+        .name.chars().take(60).filter(|c| c.is_alphanumeric() || *c == '_').collect::<String>()
+    )]
+    NoParameters {
+        /// The first parameter that is given.
+        name: String,
+    },
+    /// A file with parameters that is not an object.
+    #[error("a file with parameters must evaluate to an object, this one evaluates to {found}")]
+    NotParameters {
+        /// The kind of the result.
+        found: &'static str,
     },
     /// An unknown field.
     #[error("{} is not a field of {of}; {}", screen::quoted(.name), nearest_text(.nearest, .fields))]
@@ -302,6 +354,10 @@ impl ErrorKind {
                 | Self::TooManyJobs { .. }
                 | Self::NotAJob { .. }
                 | Self::UnknownField { .. }
+                | Self::UnknownParameter { .. }
+                | Self::MissingParameters { .. }
+                | Self::NoParameters { .. }
+                | Self::NotParameters { .. }
         )
     }
 }
@@ -319,6 +375,25 @@ fn nearest_text(nearest: &Option<&'static str>, fields: &[&'static str]) -> Stri
         Some(nearest) => format!("the nearest is '{nearest}'"),
         None => format!("its fields are {}", fields.join(", ")),
     }
+}
+
+/// For example `its parameters are region, tasks (optional)`.
+fn takes_text(takes: &[Parameter]) -> String {
+    let shown = takes.iter().take(20).map(|takes| {
+        let optional = if takes.optional { " (optional)" } else { "" };
+        format!("{}{optional}", screen::quoted(&takes.name).trim_matches('\''))
+    });
+    match takes.len() {
+        0 => "it has none".to_owned(),
+        1 => format!("its parameter is {}", shown.collect::<String>()),
+        _ => format!("its parameters are {}", shown.collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// `'region' and 'tasks'`: a few names.
+fn names_text(names: &[String]) -> String {
+    let shown: Vec<_> = names.iter().take(20).map(|name| screen::quoted(name)).collect();
+    shown.join(" and ")
 }
 
 /// `a`, `a or b`, `a, b or c`.

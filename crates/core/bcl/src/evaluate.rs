@@ -13,6 +13,7 @@ use crate::interpreter::{Interpreter, Loader, Settings};
 use crate::json::{Json, TooLarge};
 use crate::limits;
 use crate::locate::Trees;
+use crate::parameters::applied;
 use crate::related::check_order;
 use crate::schema;
 use crate::source::{FileId, Files};
@@ -34,7 +35,9 @@ pub fn evaluate(
 ) -> Result<Vec<JobSpec>, Errors> {
     let arena = Arena::new();
     let mut interpreter = Interpreter::new(&arena, loader, settings);
-    let value = match interpreter.evaluate(file_name, source) {
+    let evaluated = interpreter.evaluate(file_name, source);
+    let value = evaluated.and_then(|file| applied(&mut interpreter, file, settings));
+    let value = match value {
         Ok(value) => value,
         Err(failure) => {
             return Err(Explainer { interpreter: &interpreter, settings }.explain(failure).into());
@@ -79,7 +82,7 @@ fn result(value: &Value<'_>) -> Result<Json, ErrorKind> {
     })?;
     let hint = match &result {
         Json::Object(_) | Json::List(_) => return Ok(result),
-        Json::Function => "; call it, or read std.extVar('user') and std.extVar('cell')",
+        Json::Function => "; a file can be one function of parameters, not several",
         _ => "",
     };
     Err(ErrorKind::NotAJob { found: result.kind(), hint })

@@ -69,7 +69,16 @@ impl Explainer<'_, '_, '_> {
             }
             Failure::Evaluation(error) => self.evaluation(&error),
             Failure::Import { span, path, why } => self.import(span, path, why),
+            Failure::Parameters(file, kind) => {
+                self.at(kind, Range { file, start: 0, end: self.first_line(file) })
+            }
         }
+    }
+
+    /// The length of the first line of a file.
+    fn first_line(&self, file: FileId) -> usize {
+        let bytes = &self.interpreter.host.files.get(file).bytes;
+        bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len())
     }
 
     fn at(&self, kind: ErrorKind, range: Range) -> Error {

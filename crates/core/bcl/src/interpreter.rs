@@ -11,6 +11,7 @@ use rsjsonnet_lang::program::{
 };
 use rsjsonnet_lang::span::{SourceId, SpanContext, SpanId};
 
+use crate::error::ErrorKind;
 use crate::nesting;
 use crate::source::{File, FileId, Files, Range};
 use crate::{LIBRARY, LIBRARY_NAME, limits};
@@ -29,6 +30,19 @@ const WITH_STANDARD: &str =
 pub struct Settings {
     /// External variables, read with `std.extVar`; the shell sets `cell` and `user`.
     pub variables: BTreeMap<String, String>,
+    /// The parameters of a file that is a function, as texts. They come before those of the files.
+    pub parameters: BTreeMap<String, String>,
+    /// Files that evaluate to an object with parameters; a later one comes before an earlier one.
+    pub parameter_files: Vec<ParameterFile>,
+}
+
+/// A file with parameters: Jsonnet or JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParameterFile {
+    /// Its name in errors, and the base of its imports.
+    pub name: String,
+    /// Its content; need not be UTF-8.
+    pub content: Vec<u8>,
 }
 
 /// The source of imported files. The shell implements it over the file system.
@@ -107,6 +121,8 @@ pub(crate) enum Failure {
         path: String,
         why: ImportFailure,
     },
+    /// Something about the parameters of the file; with the file that it is about.
+    Parameters(FileId, ErrorKind),
 }
 
 /// The reason for a failed import.
@@ -116,6 +132,13 @@ pub(crate) enum ImportFailure {
     NotText(String),
     /// The file was found but cannot be parsed.
     Unreadable(Box<Failure>),
+}
+
+/// A file and its value, before and after the evaluation.
+pub(crate) struct EvaluatedFile<'p> {
+    pub(crate) file: FileId,
+    pub(crate) thunk: Thunk<'p>,
+    pub(crate) value: Value<'p>,
 }
 
 /// One evaluation.
@@ -158,18 +181,40 @@ impl<'p, 'l> Interpreter<'p, 'l> {
     }
 
     /// Evaluates a file completely, so that its value contains nothing lazy.
-    pub(crate) fn evaluate(&mut self, name: &str, source: &[u8]) -> Result<Value<'p>, Failure> {
+    pub(crate) fn evaluate(
+        &mut self,
+        name: &str,
+        source: &[u8],
+    ) -> Result<EvaluatedFile<'p>, Failure> {
         let file = File { name: name.to_owned(), bytes: source.to_vec(), built_in: false };
-        let (_, thunk) = self.host.add(&mut self.program, file)?;
-        self.program.eval_value(&thunk, &mut self.host).map_err(|error| {
-            use rsjsonnet_lang::program::EvalErrorKind as Kind;
-            match (&error.kind, self.host.import_failure.take()) {
-                (Kind::ImportFailed { span, path }, Some(why)) => {
-                    Failure::Import { span: *span, path: path.clone(), why }
-                }
-                _ => Failure::Evaluation(error),
+        let (id, thunk) = self.host.add(&mut self.program, file)?;
+        let value = self.program.eval_value(&thunk, &mut self.host);
+        let value = value.map_err(|error| self.failure(error))?;
+        Ok(EvaluatedFile { file: id, thunk, value })
+    }
+
+    /// Calls the function that a file evaluated to, completely.
+    pub(crate) fn call(
+        &mut self,
+        function: &Thunk<'p>,
+        arguments: &BTreeMap<String, Value<'p>>,
+    ) -> Result<Value<'p>, Failure> {
+        let mut named = Vec::new();
+        for (name, value) in arguments {
+            named.push((self.program.intern_str(name), self.program.value_to_thunk(value)));
+        }
+        let called = self.program.eval_call(function, &[], &named, &mut self.host);
+        called.map_err(|error| self.failure(error))
+    }
+
+    fn failure(&mut self, error: EvalError) -> Failure {
+        use rsjsonnet_lang::program::EvalErrorKind as Kind;
+        match (&error.kind, self.host.import_failure.take()) {
+            (Kind::ImportFailed { span, path }, Some(why)) => {
+                Failure::Import { span: *span, path: path.clone(), why }
             }
-        })
+            _ => Failure::Evaluation(error),
+        }
     }
 
     /// The range of an interpreter's span; `None` inside its own standard library.

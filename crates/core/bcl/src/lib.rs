@@ -2,7 +2,7 @@
 //! paper, section 2.3).
 //!
 //! [`evaluate()`] turns a file into job descriptions, or reports errors with file, line and column.
-//! A file is one job (an object) or a list of jobs. Plain JSON is BCL too, and so is the canonical
+//! A file is one job (an object) or a list of jobs, or a function of parameters that returns either. Plain JSON is BCL too, and so is the canonical
 //! JSON of a job description, which evaluates to that same description.
 //!
 //! This crate reads no files (imports go through a [`Loader`]), knows no cell and no clock, and
@@ -38,6 +38,7 @@ mod locate;
 mod nesting;
 mod network;
 mod overrides;
+mod parameters;
 mod policy;
 mod problems;
 mod quantity;
@@ -49,9 +50,9 @@ mod screen;
 mod source;
 mod words;
 
-pub use error::{Error, ErrorKind, Errors};
+pub use error::{Error, ErrorKind, Errors, Parameter};
 pub use evaluate::evaluate;
-pub use interpreter::{Loaded, Loader, NoImports, NotLoaded, Settings};
+pub use interpreter::{Loaded, Loader, NoImports, NotLoaded, ParameterFile, Settings};
 pub use source::Location;
 
 /// The name under which files import the built-in library.

@@ -31,6 +31,8 @@ const TIME_UNIT_NAMES: &[&str] = &["d", "h", "m", "s", "ms", "us"];
 
 /// 2^53: above it, a Jsonnet number cannot represent every integer.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+/// From this number of bytes on, a fraction comes from a computation and is rounded up.
+const ROUNDED_FROM: f64 = 1_024.0;
 /// 2^63: outside the range of the wire format.
 const LARGE: f64 = 9_223_372_036_854_775_808.0;
 
@@ -167,7 +169,11 @@ pub(crate) fn milli_cores(value: &Json) -> Result<MilliCores, ErrorKind> {
 /// A number of bytes, or a string with a unit.
 pub(crate) fn bytes(value: &Json) -> Result<Bytes, ErrorKind> {
     match value {
-        Json::Number(_) => match whole(value) {
+        Json::Number(number) => match whole(value) {
+            // Such as borg.GiB(7.9).
+            Err(ErrorKind::NotAnInteger { .. }) if *number >= ROUNDED_FROM => {
+                whole(&Json::Number(number.ceil())).map(Bytes)
+            }
             Err(ErrorKind::NotAnInteger { is: text }) => {
                 Err(quantity(QuantityError::TooFine { text, smallest: "1 byte" }))
             }
@@ -274,6 +280,8 @@ mod tests {
         assert_eq!(cores(&text("100m")), Ok(MilliCores(100)));
         assert_eq!(bytes(&Json::Number(67_108_864.0)), Ok(Bytes(64 << 20)));
         assert_eq!(bytes(&text("1.5 GiB")), Ok(Bytes(3 << 29)));
+        assert_eq!(bytes(&text("7.9 GiB")), Ok(Bytes(8_482_560_410)));
+        assert_eq!(bytes(&Json::Number(7.9 * 1_073_741_824.0)), Ok(Bytes(8_482_560_410)));
         assert_eq!(whole(&text("9223372036854775807")), Ok(i64::MAX as u64));
         assert_eq!(whole(&Json::Number(EXACT_MAX)), Ok(1 << 53));
         assert_eq!(whole(&Json::Number(-0.0)), Ok(0));

@@ -1,22 +1,20 @@
 //! Evaluates a BCL file in a child process with limits on time and memory (design, section 8), so
 //! that every evaluation terminates and no file can harm the caller.
 
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use bcl::Settings;
-use client::{Connection, Target};
+use client::Connection;
 use command::{Failure, output};
 use model::{JobName, PackageId, PackageReference, PackageVersion};
 use nix::sys::resource::{Resource, setrlimit};
 use serde::{Deserialize, Serialize};
 use spec::JobSpec;
 
-use crate::imports::{Files, ImportArgs, PackageDirectory, read_bounded};
-use crate::interrupt::with_cell_until_signal;
+use crate::imports::{Files, ImportArgs, PackageDirectory, check_length, read_source};
 use crate::package::Readers;
 use crate::package::registries::RegistryArgs;
 use crate::package::upload::{self, Content, NewVersion};
@@ -61,28 +59,20 @@ impl Evaluated {
         self.jobs.is_empty()
     }
 
+    /// The names of the jobs.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &JobName> {
+        self.jobs.iter().map(|job| &job.name)
+    }
+
     /// The name of the first job.
     #[must_use]
     pub fn first(&self) -> Option<&JobName> {
         self.jobs.first().map(|job| &job.name)
     }
 
-    /// Works with a cell in which the jobs are published. While images are downloaded, a signal that ends the command
-    /// removes what has arrived.
-    pub(crate) fn with_cell<T>(
-        self,
-        cell: Target<'_>,
-        work: impl AsyncFnOnce(Connection, Vec<JobSpec>) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        let downloads = !self.images.is_empty();
-        let work = async |mut connection: Connection| {
-            let jobs = self.publish(&mut connection).await?;
-            work(connection, jobs).await
-        };
-        match downloads {
-            true => with_cell_until_signal(cell, work),
-            false => command::with_cell(cell, work),
-        }
+    /// Whether images of registries are downloaded when the jobs are published.
+    pub(crate) fn downloads(&self) -> bool {
+        !self.images.is_empty()
     }
 
     /// The jobs, with the versions that the directories and images would have; nothing is uploaded.
@@ -155,6 +145,15 @@ impl Evaluated {
 /// # Errors
 /// If the file is invalid, or takes too much time or memory.
 pub fn evaluate(file: &Path, imports: &ImportArgs) -> Result<Evaluated, Failure> {
+    evaluate_source(file, None, imports)
+}
+
+/// Evaluates a file, or a text as if it were the content of the file.
+pub(crate) fn evaluate_source(
+    file: &Path,
+    text: Option<Vec<u8>>,
+    imports: &ImportArgs,
+) -> Result<Evaluated, Failure> {
     let shown = file.display();
     let failed = |what: &dyn std::fmt::Display| {
         Failure::failed(format!("error: {shown} cannot be evaluated: {what}"))
@@ -164,14 +163,19 @@ pub fn evaluate(file: &Path, imports: &ImportArgs) -> Result<Evaluated, Failure>
         .arg(COMMAND)
         .arg(file)
         .args(imports.flags())
+        .args(text.is_some().then_some("--stdin"))
         // By default the allocator reserves a GiB of address space at its start, which exceeds the
         // limit.
         .env("MIMALLOC_ARENA_RESERVE", ALLOCATOR_RESERVES_KIB)
-        .stdin(Stdio::null())
+        .stdin(if text.is_some() { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| failed(&error))?;
+    if let (Some(text), Some(mut stdin)) = (text, child.stdin.take()) {
+        // If the child ends before it has read everything, its error says why.
+        std::thread::spawn(move || drop(stdin.write_all(&text)));
+    }
     let read = |from: Option<Box<dyn Read + Send>>, most: u64| {
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
@@ -232,7 +236,11 @@ pub fn evaluate(file: &Path, imports: &ImportArgs) -> Result<Evaluated, Failure>
 }
 
 /// The child: evaluates the file and prints its jobs as a JSON array.
-pub(crate) fn in_this_process(file: &Path, imports: ImportArgs) -> Result<(), Failure> {
+pub(crate) fn in_this_process(
+    file: &Path,
+    stdin: bool,
+    imports: ImportArgs,
+) -> Result<(), Failure> {
     let limit =
         |resource, most| setrlimit(resource, most, most).context("cannot set a resource limit");
     limit(Resource::RLIMIT_AS, MEMORY_MAX)?;
@@ -241,7 +249,7 @@ pub(crate) fn in_this_process(file: &Path, imports: ImportArgs) -> Result<(), Fa
     let file = file.to_owned();
     let evaluated = std::thread::Builder::new()
         .stack_size(STACK)
-        .spawn(move || text_of(&file, &imports))
+        .spawn(move || text_of(&file, stdin, &imports))
         .context("cannot start a thread")?
         .join();
     let text = match evaluated {
@@ -251,19 +259,24 @@ pub(crate) fn in_this_process(file: &Path, imports: ImportArgs) -> Result<(), Fa
     output::print(&text)
 }
 
-fn text_of(file: &Path, imports: &ImportArgs) -> Result<String, Failure> {
+/// Reads the standard input completely.
+pub(crate) fn read_stdin(shown: &str) -> Result<Vec<u8>, Failure> {
+    let (mut source, most) = (Vec::new(), bcl::limits::SOURCE_BYTES_MAX as u64);
+    let read = std::io::stdin().take(most + 1).read_to_end(&mut source);
+    read.map_err(|error| Failure::usage(format!("error: cannot read {shown}: {error}")))?;
+    check_length(&source, shown)?;
+    Ok(source)
+}
+
+fn text_of(file: &Path, stdin: bool, imports: &ImportArgs) -> Result<String, Failure> {
     let name = file.to_string_lossy().into_owned();
-    let source = read_bounded(file).map_err(|error| {
-        Failure::usage(format!("error: cannot read {}: {error}", name.escape_debug()))
-    })?;
-    if source.len() > bcl::limits::SOURCE_BYTES_MAX {
-        let most = bcl::limits::SOURCE_BYTES_MAX >> 20;
-        let name = name.escape_debug();
-        return Err(Failure::usage(format!("error: {name} is longer than {most} MiB")));
-    }
+    let source = match stdin {
+        true => read_stdin(&name)?,
+        false => read_source(file)?,
+    };
+    let settings = imports.settings()?;
     let mut files = Files::new(file, imports);
-    let jobs =
-        bcl::evaluate(&name, &source, &mut files, &Settings::default()).map_err(Failure::usage)?;
+    let jobs = bcl::evaluate(&name, &source, &mut files, &settings).map_err(Failure::usage)?;
     let (directories, images) = files.into_sources();
     let jobs = jobs.iter().map(Into::into).collect();
     serde_json::to_string(&Output { jobs, directories, images }).map_err(Failure::failed)

@@ -40,8 +40,9 @@ pub(super) struct ExecArgs {
     tty: bool,
     /// A task, as user/job/7 or job/7; of a job with one task also user/job or job.
     task: Address,
-    /// The command and its arguments, after `--`. Default: a shell.
-    #[arg(last = true)]
+    /// The command and its arguments; everything after its first word belongs to it, also flags. `--` may precede it.
+    /// Default: a shell.
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 

@@ -5,15 +5,16 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use bcl::{Loaded, Loader, NotLoaded};
+use bcl::{Loaded, Loader, NotLoaded, ParameterFile, Settings};
 use clap::Args;
+use command::Failure;
 use model::{PackageName, PackageReference};
 use serde::{Deserialize, Serialize};
 
 use crate::package::registries::RegistryArgs;
 use crate::registry_image::RegistryImage;
 
-/// The flags about imports.
+/// The flags about how a file is evaluated: what it may import, and its parameters.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ImportArgs {
     /// A folder of libraries from which files may import, besides their own folder; repeatable. An
@@ -27,6 +28,30 @@ pub struct ImportArgs {
     /// How the registries of images are reached that the file names.
     #[command(flatten)]
     pub(crate) registry: RegistryArgs,
+    /// A parameter of a file that is a function: the value is a string. Repeatable.
+    #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable)]
+    variables: Vec<(String, String)>,
+    /// A JSON or Jsonnet file with an object of parameters; repeatable. Of the same parameter in several
+    /// places, the last file counts, and --var before all files.
+    #[arg(long = "var-file", value_name = "FILE")]
+    variable_files: Vec<PathBuf>,
+}
+
+/// The maximum number of files with parameters.
+const VARIABLE_FILES_MAX: usize = 64;
+
+/// Parses `region=eu`. The name is one that a function can have.
+fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("it has no '=': write NAME=VALUE")?;
+    let mut characters = name.chars();
+    let begins = characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+    if !begins || !characters.all(|c| c.is_ascii_alphanumeric() || c == '_') {
+        let name = name.escape_debug();
+        return Err(format!(
+            "'{name}' cannot be the name of a parameter: use letters, digits and _"
+        ));
+    }
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 impl ImportArgs {
@@ -36,7 +61,27 @@ impl ImportArgs {
         let mut flags: Vec<_> =
             libraries.flat_map(|library| ["--library".into(), library.into()]).collect();
         flags.extend(self.allow_imports.then(|| "--allow-imports".into()));
+        let variables = self.variables.iter();
+        flags.extend(variables.map(|(name, value)| format!("--var={name}={value}").into()));
+        for file in &self.variable_files {
+            flags.extend(["--var-file".into(), file.into()]);
+        }
         flags
+    }
+
+    /// The parameters for the evaluation.
+    pub(crate) fn settings(&self) -> Result<Settings, Failure> {
+        if self.variable_files.len() > VARIABLE_FILES_MAX {
+            let text = format!("error: --var-file is given more than {VARIABLE_FILES_MAX} times");
+            return Err(Failure::usage(text));
+        }
+        let mut parameter_files = Vec::new();
+        for file in &self.variable_files {
+            let (name, content) = (file.to_string_lossy().into_owned(), read_source(file)?);
+            parameter_files.push(ParameterFile { name, content });
+        }
+        let parameters = self.variables.iter().cloned().collect();
+        Ok(Settings { parameters, parameter_files, ..Settings::default() })
     }
 }
 
@@ -181,6 +226,25 @@ pub(crate) fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Reads a source file completely.
+pub(crate) fn read_source(path: &Path) -> Result<Vec<u8>, Failure> {
+    let shown = path.display().to_string().escape_debug().to_string();
+    let read = read_bounded(path);
+    let source =
+        read.map_err(|error| Failure::usage(format!("error: cannot read {shown}: {error}")))?;
+    check_length(&source, &shown)?;
+    Ok(source)
+}
+
+/// An error if a source is longer than one may be.
+pub(crate) fn check_length(source: &[u8], shown: &str) -> Result<(), Failure> {
+    if source.len() > bcl::limits::SOURCE_BYTES_MAX {
+        let most = bcl::limits::SOURCE_BYTES_MAX >> 20;
+        return Err(Failure::usage(format!("error: {shown} is longer than {most} MiB")));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -214,6 +278,7 @@ mod tests {
                 libraries: library.into_iter().collect(),
                 allow_imports,
                 registry: RegistryArgs::default(),
+                ..ImportArgs::default()
             },
         );
         // The path, and whether it is read without flags, with the library, and with any file allowed.

@@ -30,6 +30,7 @@ mod moment;
 mod notice_max;
 mod package;
 mod plan;
+mod prune;
 mod quota;
 mod reclaim;
 mod registry_image;
@@ -40,12 +41,17 @@ mod selection;
 mod service;
 mod show;
 mod sigma;
+mod sources;
 mod token;
 mod top;
 mod update;
 mod usage;
 mod user;
+mod wait;
 mod why;
+
+#[cfg(test)]
+mod parsed;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -67,7 +73,12 @@ pub use self::run::submit_and_wait;
 #[derive(Debug, Subcommand)]
 #[expect(private_interfaces, reason = "a command is only executed from outside")]
 pub enum Command {
-    /// Submit the jobs of a file and wait until they are healthy.
+    /// Submit the jobs of files, or a command as a job, and wait until they are healthy.
+    ///
+    /// With a command after `--` it is the job: `bourg run --cpu 1 --ram 1GiB -- ./program`. A script, which
+    /// begins with `#!`, is a job, too; lines such as `#BOURG cpu=1 ram=1GiB` at its begin say what each task
+    /// needs, with the names of the flags, and flags come before them. --print shows the BCL file that is
+    /// equal to it.
     ///
     /// A task with a health check is healthy while the check passes. Without one, a task of a
     /// service is healthy after running for a second, and one of a batch job as soon as it runs.
@@ -79,9 +90,15 @@ pub enum Command {
     /// code, 128 plus the signal that killed it (137 if it ran out of memory), 127 if its program
     /// could not be started, and 1 for any other end. The exit code of a task may equal a code in
     /// the table of `bourg --help`: the message tells which it is.
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Print the jobs of a file as canonical JSON.
     Eval(EvalArgs),
+    /// Wait until jobs run, are healthy, have finished or are dead.
+    ///
+    /// The exit status is 0 as soon as all of them are. If one of them no longer can be, it is that of
+    /// bourg run: 1, or with --for finished that of the first failed task. It is 4 if tasks are not placed
+    /// within --timeout, and 1 if they are otherwise not so far.
+    Wait(wait::WaitArgs),
     /// Show jobs and their tasks.
     Status(StatusArgs),
     /// Show why tasks are pending, and what change would let them start.
@@ -241,6 +258,9 @@ pub enum Command {
     EvaluateHere {
         /// The file.
         file: PathBuf,
+        /// Its content is the standard input.
+        #[arg(long)]
+        stdin: bool,
         /// What it may import.
         #[command(flatten)]
         imports: ImportArgs,
@@ -249,10 +269,18 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 struct RunArgs {
-    /// A BCL or JSON file.
-    file: PathBuf,
+    /// BCL or JSON files, or one script; - is the standard input, and a folder stands for all *.bcl in it.
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
     #[command(flatten)]
     imports: ImportArgs,
+    #[command(flatten)]
+    line: sources::line::JobLine,
+    /// Of a command or a script: print the BCL file that is equal to it, and submit nothing.
+    #[arg(long, conflicts_with_all = ["detach", "wait", "timeout", "plan", "prune"])]
+    print: bool,
+    #[command(flatten)]
+    prune: prune::PruneArgs,
     /// Only show what it would do: the same as bourg plan.
     #[arg(long, conflicts_with_all = ["detach", "wait", "timeout"])]
     plan: bool,
@@ -266,13 +294,17 @@ struct RunArgs {
     /// 5m; unlimited with --wait.
     #[arg(long, value_parser = duration)]
     timeout: Option<Duration>,
+    /// Wait on when tasks have failed three times. Default: stop waiting then, with the task's last output;
+    /// the job stays. With --wait it is always waited for the end.
+    #[arg(long, conflicts_with = "detach")]
+    keep_waiting: bool,
 }
 
 #[derive(Debug, Args)]
 struct EvalArgs {
-    /// A BCL or JSON file.
-    #[arg(required_unless_present = "print_library")]
-    file: Option<PathBuf>,
+    /// BCL or JSON files; - is the standard input, and a folder stands for all *.bcl in it.
+    #[arg(value_name = "FILE", required_unless_present = "print_library")]
+    files: Vec<PathBuf>,
     /// Print the built-in library instead.
     #[arg(long)]
     print_library: bool,
@@ -294,7 +326,7 @@ struct StatusArgs {
 #[derive(Debug, Args)]
 struct WhyArgs {
     /// A job, or some of its tasks: user/job, job, user/job/7, user/job/0-4.
-    #[arg(required_unless_present = "labels")]
+    /// Default: your jobs that have pending tasks, each with its first reason.
     job: Option<Address>,
     /// Live jobs and tasks of every user that match these labels, such as team=search,!spare.
     #[arg(long, short = 'l', value_name = "LABELS", conflicts_with = "job")]
@@ -328,7 +360,7 @@ struct LogsArgs {
     follow: bool,
     /// Show only output from this time on: an age, such as 1m, or a time, such as
     /// 2026-11-19 03:10, in UTC.
-    #[arg(long, conflicts_with = "tail")]
+    #[arg(long)]
     since: Option<Since>,
     /// Show only output from before this time: an age or a time.
     #[arg(long, conflicts_with = "follow")]
@@ -339,7 +371,7 @@ struct LogsArgs {
     /// Show the incarnation before the newest one of each task.
     #[arg(long, conflicts_with = "follow")]
     previous: bool,
-    /// Show only the last lines of each stream.
+    /// Show only the last lines of each stream; with --since, of what is newer.
     #[arg(long, short = 'n')]
     tail: Option<u32>,
     /// Show the output of tasks with this version of the job's description, if they have it now or
@@ -444,6 +476,7 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
     match command {
         Command::Run(args) => run::run(cell, &args)?,
         Command::Eval(args) => eval(&args)?,
+        Command::Wait(args) => wait::wait(cell, &args)?,
         Command::Status(args) => show::status(cell, &args)?,
         Command::Why(args) => why::why(cell, &args)?,
         Command::Logs(args) => logs::logs(cell, &args)?,
@@ -462,7 +495,7 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Autoscaler(args) => autoscalerd::start(cell, &args)?,
         Command::Kill(args) => kill::kill(cell, &args)?,
         Command::Forget(args) => forget::forget(cell, &args)?,
-        Command::Plan(args) => plan::plan(cell, &args)?,
+        Command::Plan(args) => return plan::plan(cell, &args),
         Command::Update(args) => update::update(cell, &args)?,
         Command::Resize(args) => update::resize(cell, &args)?,
         Command::Versions(args) => update::versions(cell, &args)?,
@@ -481,15 +514,18 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Lock(command) => return lock::lock(cell, command),
         Command::Events(args) => events::events(cell, &args)?,
         Command::EndCommandWithClient => lock::guard::run(),
-        Command::EvaluateHere { file, imports } => evaluate::in_this_process(&file, imports)?,
+        Command::EvaluateHere { file, stdin, imports } => {
+            evaluate::in_this_process(&file, stdin, imports)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn eval(args: &EvalArgs) -> Done {
-    match &args.file {
-        Some(file) if !args.print_library => {
-            let jobs = evaluate::evaluate(file, &args.imports)?.into_jobs()?;
+    match args.files.as_slice() {
+        files @ [_, ..] if !args.print_library => {
+            let no_line = sources::line::JobLine::default();
+            let jobs = sources::evaluate_any(files, &args.imports, &no_line)?.into_jobs()?;
             output::print(&format!("{}\n", api::json::jobs_to_json(&jobs).trim_end()))
         }
         _ => output::print(bcl::LIBRARY),

@@ -2,7 +2,7 @@
 //! are several, or as JSON.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use api::v1;
@@ -26,6 +26,10 @@ const LINE_BYTES_MAX: usize = 16 << 20;
 const OPEN_BYTES_MAX: usize = 64 << 20;
 /// A piece has at least so many bytes, however many lines are not complete.
 const PIECE_BYTES_MIN: usize = 64 << 10;
+/// The maximum number of lines of each stream that --tail keeps of what --since selects, and of their bytes
+/// together; of more, the oldest are left out.
+const NEWEST_LINES_MAX: u32 = 100_000;
+const KEPT_BYTES_MAX: usize = 256 << 20;
 /// The maximum number of jobs read at once, each in a stream on one connection.
 const JOBS_MAX: usize = 100;
 /// The capacity of the queue of chunks to print.
@@ -36,6 +40,21 @@ pub(super) fn logs(cell: Target<'_>, args: &LogsArgs) -> Done {
     if args.since.is_some_and(|since| since.0 > now) {
         return Err(Failure::usage("error: --since is in the future: nothing is that new"));
     }
+    let newest = match (args.since, args.tail) {
+        (Some(_), Some(_)) if args.follow => {
+            return Err(Failure::usage(
+                "error: --follow goes with --since or with --tail, not with both",
+            )
+            .next("leave out one of them"));
+        }
+        (Some(_), Some(lines)) if lines > NEWEST_LINES_MAX => {
+            return Err(Failure::usage(format!(
+                "error: --tail with --since shows at most {NEWEST_LINES_MAX} lines of each stream"
+            )));
+        }
+        (Some(_), lines) => lines,
+        _ => None,
+    };
     if let (Some(since), Some(until)) = (args.since, args.until)
         && since.0 >= until.0
     {
@@ -82,7 +101,7 @@ pub(super) fn logs(cell: Target<'_>, args: &LogsArgs) -> Done {
             tokio::spawn(forward(name, chunks, to_us.clone()));
         }
         drop(to_us);
-        let mut lines = LineAssembler::new(args.output.clone(), !single);
+        let mut lines = LineAssembler::new(args.output.clone(), !single, newest);
         while let Some((job, chunk)) = from_jobs.recv().await {
             lines.take(&job, &chunk.map_err(|status| failure(&job, status))?)?;
         }
@@ -125,6 +144,18 @@ struct LineAssembler {
     open: BTreeMap<(Arc<str>, u32, i32), IncompleteLine>,
     /// Their bytes together.
     open_bytes: usize,
+    /// How many lines of each stream are kept until the end, and printed then; `None` to print all at once.
+    newest: Option<u32>,
+    kept: BTreeMap<(Arc<str>, u32, i32), VecDeque<KeptLine>>,
+    /// The bytes of the kept lines together.
+    kept_bytes: usize,
+}
+
+/// A line that is printed at the end, if it is among the last ones.
+struct KeptLine {
+    origin: Origin,
+    text: Vec<u8>,
+    ending: Ending,
 }
 
 /// How a line, or a piece of one, ends.
@@ -172,8 +203,9 @@ struct JsonLine<'a> {
 }
 
 impl LineAssembler {
-    fn new(format: Format, prefixed: bool) -> Self {
-        Self { format, prefixed, open: BTreeMap::new(), open_bytes: 0 }
+    fn new(format: Format, prefixed: bool, newest: Option<u32>) -> Self {
+        let (open, kept) = (BTreeMap::new(), BTreeMap::new());
+        Self { format, prefixed, open, open_bytes: 0, newest, kept, kept_bytes: 0 }
     }
 
     fn take(&mut self, job: &Arc<str>, chunk: &v1::LogChunk) -> Done {
@@ -231,8 +263,29 @@ impl LineAssembler {
         line.len() >= LINE_BYTES_MAX || all >= OPEN_BYTES_MAX && line.len() >= PIECE_BYTES_MIN
     }
 
-    /// Prints a line, or a piece of a long one.
-    fn write(&self, job: &str, index: u32, origin: Origin, line: &[u8], ending: Ending) -> Done {
+    /// Prints a line, or a piece of a long one, or keeps it for the end.
+    fn write(
+        &mut self,
+        job: &Arc<str>,
+        index: u32,
+        origin: Origin,
+        line: &[u8],
+        ending: Ending,
+    ) -> Done {
+        let Some(newest) = self.newest else {
+            return self.print(job, index, origin, line, ending);
+        };
+        let lines = self.kept.entry((Arc::clone(job), index, origin.stream.into())).or_default();
+        lines.push_back(KeptLine { origin, text: line.to_vec(), ending });
+        self.kept_bytes += line.len();
+        let too_many = lines.len() > newest as usize || self.kept_bytes > KEPT_BYTES_MAX;
+        if let Some(gone) = too_many.then(|| lines.pop_front()).flatten() {
+            self.kept_bytes -= gone.text.len();
+        }
+        Ok(())
+    }
+
+    fn print(&self, job: &str, index: u32, origin: Origin, line: &[u8], ending: Ending) -> Done {
         let text = line.strip_suffix(b"\n").unwrap_or(line);
         let at = Some(origin.at).filter(|at| *at > Time(0));
         let mut prefix = match self.prefixed {
@@ -274,6 +327,11 @@ impl LineAssembler {
     fn end(mut self) -> Done {
         for ((job, index, _), open) in std::mem::take(&mut self.open) {
             self.write(&job, index, open.origin, &open.text, Ending::End)?;
+        }
+        for ((job, index, _), lines) in std::mem::take(&mut self.kept) {
+            for line in lines {
+                self.print(&job, index, line.origin, &line.text, line.ending)?;
+            }
         }
         Ok(())
     }

@@ -2,48 +2,69 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use api::{v1, word};
 use clap::Args;
 use client::{Connection, Target};
 use command::output::{self, Format};
-use command::{Code, Done, Failure};
-use model::Resources;
+use command::{Code, Failure};
+use model::{LabelQuery, Resources};
 use spec::JobSpec;
 
 use crate::change::{ChangeArgs, change_text, tasks};
-use crate::evaluate;
 use crate::imports::ImportArgs;
+use crate::prune::{self, PruneArgs};
+use crate::sources::{self, line::JobLine};
+
+/// The exit status of a plan that changes something, with --exit-code.
+const SOMETHING_CHANGES: u8 = 2;
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
-    /// A BCL or JSON file.
-    file: PathBuf,
+    /// BCL or JSON files, or one script; - is the standard input, and a folder stands for all *.bcl in it.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
     #[command(flatten)]
     imports: ImportArgs,
     #[command(flatten)]
     change: ChangeArgs,
+    /// Also show your jobs with these labels that the files do not describe: bourg run --prune kills them.
+    #[arg(long, value_name = "LABELS")]
+    prune: Option<LabelQuery>,
+    /// Exit with 0 if nothing changes, with 2 if something changes, and with 1 after an error.
+    #[arg(long)]
+    exit_code: bool,
     /// Output format: table, json, yaml, or the path of a field.
     #[arg(short, long, default_value = "table")]
     output: Format,
 }
 
-pub(crate) fn plan(cell: Target<'_>, args: &PlanArgs) -> Done {
-    let jobs = evaluate::evaluate(&args.file, &args.imports)?;
-    if jobs.is_empty() {
-        return Err(Failure::usage(format!("error: {} has no jobs", args.file.display())));
+pub(crate) fn plan(cell: Target<'_>, args: &PlanArgs) -> Result<ExitCode, Failure> {
+    match planned(cell, args) {
+        Ok(true) if args.exit_code => Ok(ExitCode::from(SOMETHING_CHANGES)),
+        Ok(_) => Ok(ExitCode::SUCCESS),
+        Err(failure) if args.exit_code => Err(failure.exit_status(1)),
+        Err(failure) => Err(failure),
     }
+}
+
+/// Shows the plans. Whether something changes.
+fn planned(cell: Target<'_>, args: &PlanArgs) -> Result<bool, Failure> {
+    let jobs = sources::evaluate(&args.files, &args.imports, &JobLine::default())?;
+    let prune = PruneArgs::of(args.prune.clone());
     jobs.with_cell(cell, async |mut connection, jobs| {
-        show(&mut connection, &jobs, &args.output, |job| v1::PlanRequest {
+        let changes = show(&mut connection, &jobs, &args.output, |job| v1::PlanRequest {
             tasks: args.change.tasks(),
             policy: args.change.policy(job),
             ..v1::PlanRequest::default()
         })
-        .await
+        .await?;
+        Ok(prune::show(&mut connection, &prune, &jobs).await? || changes)
     })
 }
 
-/// Shows the plan of each job.
+/// Shows the plan of each job. Whether one of them is new or changes.
 ///
 /// # Errors
 /// If one of them would be rejected.
@@ -52,8 +73,8 @@ pub(crate) async fn show(
     jobs: &[JobSpec],
     format: &Format,
     request: impl Fn(&JobSpec) -> v1::PlanRequest,
-) -> Done {
-    let mut rejected = None;
+) -> Result<bool, Failure> {
+    let (mut rejected, mut changes) = (None, false);
     for job in jobs {
         let change = Some(v1::plan_request::Change::Spec(job.into()));
         let request = v1::PlanRequest { change, ..request(job) };
@@ -61,12 +82,13 @@ pub(crate) async fn show(
             .ask(request, async |mut client, request| client.updates.plan(request).await)
             .await?;
         let name = format!("{}/{}", plan.user, plan.job);
+        changes |= !plan.unchanged;
         output::object(format, &plan, &name, || describe(&name, &plan))?;
         if !plan.rejected.is_empty() && rejected.is_none() {
             rejected = Some(format!("error: {name} would be rejected: {}", plan.rejected));
         }
     }
-    rejected.map_or(Ok(()), |text| Err(Failure::new(Code::Refused, text)))
+    rejected.map_or(Ok(changes), |text| Err(Failure::new(Code::Refused, text)))
 }
 
 /// A plan for people.

@@ -14,14 +14,17 @@ use command::{Done, Failure, output};
 use model::Span;
 use spec::JobSpec;
 
-use super::{RunArgs, plan, update, why};
-use crate::evaluate;
+use super::{RunArgs, plan, prune, sources, update, why};
 use crate::last_lines::last_lines;
 
 /// How long a task must be pending before the command explains why.
 const WHY_AFTER: Duration = Duration::from_secs(1);
 /// The time between two submissions of a job of whose name another one is being killed.
 const AGAIN: Duration = Duration::from_millis(250);
+/// The failures of tasks of a job that are shown while it is waited for, each with the last output.
+const FAILURES_SHOWN: u32 = 3;
+/// After a failure, tasks without a health check count as healthy only after this long without another.
+const SETTLED_AFTER: Duration = Duration::from_secs(10);
 /// The default timeout for tasks to become healthy.
 const HEALTHY_PATIENCE: Duration = Duration::from_secs(300);
 
@@ -32,6 +35,10 @@ pub(super) enum Far {
     Healthy,
     /// Finished.
     Finished,
+    /// Running.
+    Running,
+    /// Ended in any way.
+    Dead,
 }
 
 impl std::fmt::Display for Far {
@@ -39,6 +46,8 @@ impl std::fmt::Display for Far {
         f.write_str(match self {
             Self::Healthy => "healthy",
             Self::Finished => "finished",
+            Self::Running => "running",
+            Self::Dead => "dead",
         })
     }
 }
@@ -50,6 +59,10 @@ pub(super) enum Wait {
     Healthy(Duration),
     /// Until every task has ended permanently; with an optional timeout.
     Ended(Option<Duration>),
+    /// Until every task runs, or has run; with an optional timeout.
+    Running(Option<Duration>),
+    /// Until the job is dead, however it ended; with an optional timeout.
+    Dead(Option<Duration>),
 }
 
 impl Wait {
@@ -64,7 +77,7 @@ impl Wait {
     fn patience(self) -> Option<Duration> {
         match self {
             Self::Healthy(patience) => Some(patience),
-            Self::Ended(patience) => patience,
+            Self::Ended(patience) | Self::Running(patience) | Self::Dead(patience) => patience,
         }
     }
 
@@ -73,6 +86,8 @@ impl Wait {
         match self {
             Self::Healthy(_) => Far::Healthy,
             Self::Ended(_) => Far::Finished,
+            Self::Running(_) => Far::Running,
+            Self::Dead(_) => Far::Dead,
         }
     }
 
@@ -80,7 +95,13 @@ impl Wait {
     fn over(self, name: &str, job: &v1::JobStatus) -> Option<Result<(), Failure>> {
         let (counts, is_dead, waits) = (counts(job), is_dead(job), matches!(self, Self::Ended(_)));
         let unhappy = counts.failed + counts.killed;
-        let done = counts.finished + if waits { 0 } else { counts.healthy };
+        let also = match self {
+            Self::Dead(_) => return is_dead.then_some(Ok(())),
+            Self::Ended(_) => 0,
+            Self::Healthy(_) => counts.healthy,
+            Self::Running(_) => counts.running,
+        };
+        let done = counts.finished + also;
         let over = done + unhappy == counts.tasks;
         if unhappy > 0 && (is_dead || over) {
             return Some(Err(outcome::dead(name, job, waits)));
@@ -90,17 +111,39 @@ impl Wait {
 }
 
 pub(super) fn run(cell: Target<'_>, args: &RunArgs) -> Done {
-    let jobs = evaluate::evaluate(&args.file, &args.imports)?;
+    if args.print {
+        return output::print(&match args.files.as_slice() {
+            [] => args.line.bcl()?,
+            files => sources::bcl_of_script(files, &args.line)?,
+        });
+    }
+    args.prune.check()?;
+    let jobs = match args.files.as_slice() {
+        [] if args.line.is_job() => sources::evaluate_command(&args.line, &args.imports)?,
+        [] => {
+            return Err(Failure::usage("error: neither a file nor a command is given")
+                .next("bourg run FILE, or a command as in: bourg run --cpu 1 -- CMD"));
+        }
+        files => sources::evaluate(files, &args.imports, &args.line)?,
+    };
     jobs.with_cell(cell, async |mut connection, jobs| {
         if args.plan {
             let request = |_: &JobSpec| v1::PlanRequest::default();
-            return plan::show(&mut connection, &jobs, &output::Format::Table, request).await;
+            plan::show(&mut connection, &jobs, &output::Format::Table, request).await?;
+            return prune::show(&mut connection, &args.prune, &jobs).await.map(drop);
         }
+        let surplus = prune::confirmed(&mut connection, &args.prune, &jobs).await?;
         let wait = Wait::of(args);
         if let Some(patience) = wait.and_then(Wait::patience) {
             connection.set_patience(patience);
         }
-        submit_all(&mut connection, &jobs, wait, &args.file).await.map(drop)
+        let patience = if args.keep_waiting { None } else { Some(FAILURES_SHOWN) };
+        let submitted = submit_all(&mut connection, &jobs, wait, patience).await;
+        // What the files no longer describe goes once what they describe is admitted.
+        if submitted.is_ok() {
+            prune::kill(&mut connection, surplus).await?;
+        }
+        submitted.map(drop)
     })
 }
 
@@ -114,19 +157,19 @@ pub async fn submit_and_wait(
     timeout: Duration,
     file: &Path,
 ) -> Done {
-    submit_all(connection, jobs, Some(Wait::Healthy(timeout)), file).await.map(drop)
+    if jobs.is_empty() {
+        return Err(Failure::usage(format!("error: {} has no jobs", file.display())));
+    }
+    submit_all(connection, jobs, Some(Wait::Healthy(timeout)), None).await.map(drop)
 }
 
-/// Submits jobs and waits for each. Returns their addresses.
+/// Submits jobs and waits for each, until a task has failed so many times. Returns their addresses.
 async fn submit_all(
     connection: &mut Connection,
     jobs: &[JobSpec],
     wait: Option<Wait>,
-    file: &Path,
+    failures: Option<u32>,
 ) -> Result<Vec<String>, Failure> {
-    if jobs.is_empty() {
-        return Err(Failure::usage(format!("error: {} has no jobs", file.display())));
-    }
     let begun = Instant::now();
     let cell = connection.cell_status().await?;
     let mut admitted = Vec::new();
@@ -152,17 +195,17 @@ async fn submit_all(
             let followed = update::watch(connection, &address, version, awaited, patience).await;
             match (followed, wait) {
                 (Ok(()), _) => {}
-                (Err(failure), Wait::Ended(_)) if failed.is_none() => failed = Some(failure),
-                (Err(failure), Wait::Ended(_)) => output::say(&format!("{failure}\n")),
                 (Err(failure), Wait::Healthy(_)) => return Err(failure),
+                (Err(failure), _) if failed.is_none() => failed = Some(failure),
+                (Err(failure), _) => output::say(&format!("{failure}\n")),
             }
         }
-        match (Progress::new(begun).watch(connection, address, name, wait).await, wait) {
+        match (Progress::new(begun, failures).watch(connection, address, name, wait).await, wait) {
             (Ok(last), _) => print_addresses(&cell.name, &last)?,
             (Err(failure), Wait::Healthy(_)) => return Err(failure),
             // Still wait for the end of the other jobs.
-            (Err(failure), Wait::Ended(_)) if failed.is_none() => failed = Some(failure),
-            (Err(failure), Wait::Ended(_)) => output::say(&format!("{failure}\n")),
+            (Err(failure), _) if failed.is_none() => failed = Some(failure),
+            (Err(failure), _) => output::say(&format!("{failure}\n")),
         }
     }
     if let Some(failed) = failed {
@@ -198,6 +241,16 @@ async fn submit(
     }
 }
 
+/// Waits for a job that was submitted before.
+pub(super) async fn wait_for(
+    connection: &mut Connection,
+    address: v1::JobAddress,
+    name: &str,
+    wait: Wait,
+) -> Done {
+    Progress::new(Instant::now(), None).watch(connection, address, name, wait).await.map(drop)
+}
+
 /// What the submission did to an existing job: nothing, or an update with its changes.
 fn done(submitted: &v1::SubmitResponse) -> String {
     match (submitted.updated, submitted.changes.as_slice()) {
@@ -216,8 +269,12 @@ struct Progress {
     live: bool,
     /// The failures of each task at the last check.
     failures: Vec<u32>,
-    /// The task whose failure was reported.
+    /// The failures of tasks that were reported.
+    said_failures: u32,
+    /// The task whose failure was reported last.
     said_failure: Option<u32>,
+    /// The failures of tasks that are waited for; `None` for any number.
+    patience: Option<u32>,
     /// The jobs for which waiting was reported.
     said_waiting: Vec<String>,
 }
@@ -226,11 +283,21 @@ struct Progress {
 const STAGES: [&str; 4] = ["scheduled", "running", "healthy", "finished"];
 
 impl Progress {
-    fn new(begun: Instant) -> Self {
+    fn new(begun: Instant, patience: Option<u32>) -> Self {
         let live = std::io::stderr().is_terminal();
         let (failures, said_failure, said_waiting) = (Vec::new(), None, Vec::new());
         let stages = [None; STAGES.len()];
-        Self { begun, stages, tasks: 0, live, failures, said_failure, said_waiting }
+        Self {
+            begun,
+            stages,
+            tasks: 0,
+            live,
+            failures,
+            said_failures: 0,
+            said_failure,
+            patience,
+            said_waiting,
+        }
     }
 
     /// Shows progress until the wait is over.
@@ -252,6 +319,9 @@ impl Progress {
         let say_why = tokio::time::sleep(WHY_AFTER);
         let mut say_why = std::pin::pin!(say_why);
         let mut said_why = false;
+        let settled = tokio::time::sleep(Duration::ZERO);
+        let mut settled = std::pin::pin!(settled);
+        let mut settles = false;
         let mut last: Option<v1::JobStatus> = None;
         loop {
             let pending = last.as_ref().is_none_or(|job| counts(job).pending > 0);
@@ -292,6 +362,7 @@ impl Progress {
                     eprint!("{}", self.end_line(admitted));
                     output::say(&why::explain(connection, address.clone()).await?);
                 }
+                () = &mut settled, if settles => settles = false,
                 () = &mut until, if patience.is_some() => {
                     eprintln!("{}", self.line(admitted));
                     let patience = patience.unwrap_or_default();
@@ -305,15 +376,28 @@ impl Progress {
                 // Explain a pending task only after a while.
                 say_why.as_mut().reset(tokio::time::Instant::now() + WHY_AFTER);
             }
-            let failed = self.failed(job);
-            if let Some(task) = failed.filter(|_| self.said_failure.is_none() && !is_dead(job)) {
+            let failed = self.failed(job).filter(|_| !is_dead(job));
+            if failed.is_some() {
+                settles = true;
+                settled.as_mut().reset(tokio::time::Instant::now() + SETTLED_AFTER);
+            }
+            if let Some(task) = failed.filter(|_| self.said_failures < FAILURES_SHOWN) {
+                self.said_failures += 1;
                 self.said_failure = Some(task.index);
                 self.say_failure(connection, &address, name, task, admitted).await;
+                let is_final = self.patience.is_some_and(|most| self.said_failures >= most);
+                if is_final && matches!(wait, Wait::Healthy(_)) {
+                    return Err(outcome::keeps_failing(name, task, self.said_failures));
+                }
             }
             if self.live {
                 eprint!("\r\x1b[K{}", self.line(admitted));
             }
             let Some(over) = wait.over(name, job) else { continue };
+            let is_early = settles && matches!(wait, Wait::Healthy(_)) && !is_checked(job);
+            if is_early && over.is_ok() && counts(job).finished < counts(job).tasks {
+                continue;
+            }
             eprintln!("{}{}", if self.live { "\r\x1b[K" } else { "" }, self.line(admitted));
             let failed = outcome::failed(job).map(|task| task.index);
             if let Some(task) = failed.filter(|task| self.said_failure != Some(*task)) {
@@ -422,6 +506,11 @@ pub(super) fn is_service(job: &v1::JobStatus) -> bool {
     job.spec.as_ref().is_some_and(|spec| spec.appclass() == v1::Appclass::LatencySensitive)
 }
 
+/// Whether the health of the job's tasks is checked.
+fn is_checked(job: &v1::JobStatus) -> bool {
+    job.spec.as_ref().is_some_and(|spec| spec.health_check.is_some())
+}
+
 /// Whether the job is dead: none of its tasks will run again.
 pub(super) fn is_dead(job: &v1::JobStatus) -> bool {
     job.state().is_dead()
@@ -461,7 +550,7 @@ mod tests {
             (0, 1, Failed, false),
             (1, 1, Killed, false),
         ] {
-            let mut progress = Progress::new(Instant::now());
+            let mut progress = Progress::new(Instant::now(), None);
             progress.failures = vec![before];
             let task =
                 v1::TaskStatus { failures, state: state.into(), ..v1::TaskStatus::default() };

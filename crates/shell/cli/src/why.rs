@@ -13,7 +13,24 @@ use super::WhyArgs;
 use super::moment::Moment;
 use super::selection::{Among, choose};
 
+/// The words of reasons that may end while a task waits: something ends, or a machine comes back.
+const PASSING: &[&str] = &[
+    "lack",
+    "not up",
+    "unreachable",
+    "draining",
+    "keep",
+    "short of",
+    "maximum number",
+    "on no machine",
+];
+/// The maximum number of jobs that are listed.
+const OVERVIEW_MAX: usize = 100;
+
 pub(super) fn why(cell: Target<'_>, args: &WhyArgs) -> Done {
+    if args.job.is_none() && args.labels.is_none() {
+        return overview(cell, args);
+    }
     with_cell(cell, async |mut connection| {
         let at = args.at.map(Moment::message);
         let among = Among::Alive(at);
@@ -36,6 +53,97 @@ pub(super) fn why(cell: Target<'_>, args: &WhyArgs) -> Done {
             several => show_several(&args.output, several),
         }
     })
+}
+
+/// The jobs of the user that have pending tasks, each with its first reason: first those that do not change by
+/// waiting.
+fn overview(cell: Target<'_>, args: &WhyArgs) -> Done {
+    with_cell(cell, async |mut connection| {
+        let at = args.at.map(Moment::message);
+        let request = v1::StatusRequest { mine: true, at, ..v1::StatusRequest::default() };
+        let status = connection
+            .ask(request, async |mut client, request| client.jobs.status(request).await)
+            .await?;
+        let waits = |job: &v1::JobStatus| {
+            job.counts.is_some_and(|counts| counts.pending > 0 || counts.queued > 0)
+        };
+        let mut answers = Vec::new();
+        for job in status.jobs.into_iter().filter(waits).take(OVERVIEW_MAX + 1) {
+            let name = job.spec.map(|spec| spec.name).unwrap_or_default();
+            let job = Some(v1::JobAddress { user: job.user, job: name });
+            let request = v1::WhyRequest { job, at, ..v1::WhyRequest::default() };
+            answers.push(
+                connection
+                    .ask(request, async |mut client, request| client.jobs.why(request).await)
+                    .await?,
+            );
+        }
+        let more = answers.len() > OVERVIEW_MAX;
+        answers.truncate(OVERVIEW_MAX);
+        if !matches!(args.output, Format::Table | Format::Wide) {
+            return show_several(&args.output, &answers);
+        }
+        if answers.is_empty() {
+            return output::print("none of your tasks is pending\n");
+        }
+        let mut lines: Vec<(bool, String)> = answers.iter().map(first_reason).collect();
+        // Stable: otherwise in the order of the jobs.
+        lines.sort_by_key(|(passes, _)| *passes);
+        let mut text: String = lines.into_iter().map(|(_, line)| line).collect();
+        if more {
+            let _infallible =
+                writeln!(text, "and more than {OVERVIEW_MAX} in all: bourg status lists them");
+        }
+        output::print(&text)?;
+        output::say("next: bourg why JOB tells more of one\n");
+        Ok(())
+    })
+}
+
+/// The job and the first reason why its tasks are pending, in a line; and whether that passes by waiting.
+fn first_reason(answer: &v1::WhyResponse) -> (bool, String) {
+    let name = name(answer);
+    if answer.queued > 0 {
+        let s = if answer.queued == 1 { "" } else { "s" };
+        let until = until(&answer.waits_for);
+        return (true, format!("{name}  {} task{s} queued {until}\n", answer.queued));
+    }
+    let s = if answer.pending == 1 { "" } else { "s" };
+    let pending = format!("{name}  {} task{s} pending", answer.pending);
+    // Of all groups of tasks, one that does not become placeable by waiting comes first.
+    let reasons = answer.groups.iter().map(|group| group_reason(group, answer.time));
+    let first = reasons.min_by_key(|(passes, _)| *passes);
+    let (passes, why) = first.unwrap_or((true, "being placed".to_owned()));
+    (passes, format!("{pending}: {why}\n"))
+}
+
+/// The first reason of a group, and whether it passes by waiting.
+fn group_reason(group: &v1::PendingGroup, time: u64) -> (bool, String) {
+    if group.not_before > time {
+        let end = match group.last_end_text.as_str() {
+            "" => String::new(),
+            end => format!(", its last run ended: {end}"),
+        };
+        return (true, format!("retried in {}{end}", Time(group.not_before).since(Time(time))));
+    }
+    if group.fits > 0 {
+        return (true, "the scheduler will place it".to_owned());
+    }
+    let words = |reason: &v1::UnschedulableReason| match reason.nearest.as_str() {
+        "" => format!("{} {}", reason.machines, reason.reason),
+        nearest => format!("{} {} ({nearest})", reason.machines, reason.reason),
+    };
+    let all = group.machines;
+    let is_passing = |reason: &v1::UnschedulableReason| {
+        PASSING.iter().any(|passing| reason.reason.contains(passing))
+    };
+    let reasons = &group.unschedulable_reasons;
+    let passing = reasons.iter().find(|reason| is_passing(reason));
+    match (all, passing.or(reasons.first())) {
+        (0, _) => (false, "the cell has no machines".to_owned()),
+        (_, Some(reason)) => (passing.is_some(), format!("of {all} machines, {}", words(reason))),
+        (_, None) => (true, "being placed".to_owned()),
+    }
 }
 
 fn name(answer: &v1::WhyResponse) -> String {

@@ -41,6 +41,7 @@ Exit codes:
   8  blocked by a disruption budget
   9  replica must not be restarted as is: removed from its cell, older than a restoration, or its
      directory is damaged or copied
+With plan --exit-code: 0 nothing changes, 2 something changes, 1 error.
 With run --wait, the exit status of the failed task: see bourg run --help.";
 
 /// The failure of a command: message, advice on what to do next, and exit code.

@@ -115,7 +115,7 @@ impl FromStr for GcuFactor {
     fn from_str(text: &str) -> Result<Self, QuantityError> {
         let not_one = || QuantityError::NotOne { text: text.to_owned(), expected: GCU_EXPECTED };
         let Some((digits, places, "")) = decimal(text) else { return Err(not_one()) };
-        let milli = scaled(text, digits, places, 1_000, "0.001")?;
+        let milli = scaled(text, digits, places, 1_000, "0.001", Rounding::None)?;
         u32::try_from(milli).ok().and_then(|milli| Self::from_milli(milli).ok()).ok_or_else(not_one)
     }
 }
@@ -194,27 +194,38 @@ fn decimal(text: &str) -> Option<(u128, u32, &str)> {
     Some((digits.parse().ok()?, places, unit.trim()))
 }
 
+/// What becomes of a fraction of the smallest step.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rounding {
+    /// It is an error.
+    None,
+    /// It becomes a whole step.
+    Up,
+}
+
 fn scaled(
     text: &str,
     digits: u128,
     places: u32,
     factor: u64,
     smallest: &'static str,
+    rounding: Rounding,
 ) -> Result<u64, QuantityError> {
     let too_large = || QuantityError::TooLarge { text: text.to_owned() };
     let scaled = digits.checked_mul(factor.into()).ok_or_else(too_large)?;
     let divisor = 10_u128.pow(places);
-    if scaled % divisor != 0 {
+    if scaled % divisor != 0 && rounding == Rounding::None {
         return Err(QuantityError::TooFine { text: text.to_owned(), smallest });
     }
-    let value = u64::try_from(scaled / divisor).map_err(|_| too_large())?;
+    let value = u64::try_from(scaled.div_ceil(divisor)).map_err(|_| too_large())?;
     if i64::try_from(value).is_err() {
         return Err(too_large());
     }
     Ok(value)
 }
 
-/// Parses a number of bytes with an optional unit: `64 MiB`, `1.5GiB`, `4096`.
+/// Parses a number of bytes with an optional unit: `64 MiB`, `1.5GiB`, `4096`. A fraction of a unit is rounded up to
+/// whole bytes: `7.9 GiB`.
 impl FromStr for Bytes {
     type Err = QuantityError;
 
@@ -235,7 +246,8 @@ impl FromStr for Bytes {
                 None => return Err(not_one()),
             },
         };
-        scaled(text, digits, places, factor, "1 byte").map(Self)
+        let rounding = if factor > 1 { Rounding::Up } else { Rounding::None };
+        scaled(text, digits, places, factor, "1 byte", rounding).map(Self)
     }
 }
 
@@ -251,7 +263,7 @@ impl FromStr for MilliCores {
             "m" => 1,
             _ => return Err(not_one()),
         };
-        scaled(text, digits, places, factor, "0.001 cores").map(Self)
+        scaled(text, digits, places, factor, "0.001 cores", Rounding::None).map(Self)
     }
 }
 

@@ -8,6 +8,7 @@
 mod autoscale;
 mod constraint;
 mod cores;
+mod difference;
 mod disruption;
 mod health;
 mod job;

@@ -6,12 +6,15 @@ use std::fmt;
 
 use model::{Dimension, PackageName, PackageReference, TaskIndex};
 
+use crate::difference::around;
 use crate::{Cores, HealthCheck, JobSpec, MetricsPage, Probe, TaskOverride};
 
 /// The maximum number of changes that are listed for an update; more are counted.
 pub const CHANGES_MAX: usize = 64;
 /// The maximum length of a listed value, in characters.
 const VALUE_CHARACTERS_MAX: usize = 120;
+/// Arguments of a command that are shown one by one; of more, the whole command is.
+const ARGUMENTS_SHOWN: usize = 8;
 
 /// What a change of a field means for a task that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -217,6 +220,7 @@ impl JobSpec {
         let mut found = Vec::new();
         for field in self.differing(other) {
             let mut add = |name: &str, old: String, new: String| {
+                let (old, new) = around(&old, &new, VALUE_CHARACTERS_MAX);
                 let change = FieldChange { field: name.to_owned(), old: cut(&old), new: cut(&new) };
                 found.push((change, field.class));
             };
@@ -291,7 +295,12 @@ impl JobSpec {
                 }
                 "healthCheck" => {
                     let (old, new) = (one.health_check.as_ref(), two.health_check.as_ref());
-                    add("healthCheck", check(old), check(new));
+                    match (old, new) {
+                        (Some(old), Some(new)) => {
+                            values("healthCheck", check_values(old), check_values(new), add);
+                        }
+                        _ => add("healthCheck", check(old), check(new)),
+                    }
                 }
                 "constraints" => {
                     let text = |spec: &crate::TaskSpec| {
@@ -392,7 +401,19 @@ fn elements(old: &[String], new: &[String], mut each: impl FnMut(&str, String, S
     let after = old[same..].iter().rev().zip(new[same..].iter().rev());
     let after = after.take_while(|(a, b)| a == b).count();
     let (gone, come) = (&old[same..old.len() - after], &new[same..new.len() - after]);
-    if gone.len() > 1 || come.len() > 1 {
+    let several = gone.len() > 1 || come.len() > 1;
+    if several && gone.len() == come.len() {
+        // Each argument that differs, unless nearly all do.
+        let differs = |(_, (old, new)): &(usize, (&String, &String))| old != new;
+        let differing: Vec<_> = gone.iter().zip(come).enumerate().filter(differs).collect();
+        if differing.len() <= ARGUMENTS_SHOWN {
+            for (place, (old, new)) in differing {
+                each(&format!("cmd[{}]", same + place), old.clone(), new.clone());
+            }
+            return;
+        }
+    }
+    if several {
         return each("cmd", old.join(" "), new.join(" "));
     }
     let one = |elements: &[String]| elements.first().cloned().unwrap_or_default();
@@ -422,16 +443,29 @@ fn ports(task: &crate::TaskSpec) -> String {
     names.chain(numbers).collect::<Vec<_>>().join(", ")
 }
 
+/// The settings of a health check, by their names.
+fn check_values(check: &HealthCheck) -> [(&'static str, String); 6] {
+    let HealthCheck { probe, interval, timeout, start_grace, .. } = check;
+    let probe = match probe {
+        Probe::Http { port, path } => format!("{path} on {port}"),
+        Probe::Tcp { port } => format!("a connection to {port}"),
+        Probe::Exec { cmd } => cmd.join(" "),
+    };
+    [
+        ("probe", probe),
+        ("interval", interval.to_string()),
+        ("timeout", timeout.to_string()),
+        ("startGrace", start_grace.to_string()),
+        ("failures", check.failures_max.to_string()),
+        ("successes", check.successes_min.to_string()),
+    ]
+}
+
 fn check(check: Option<&HealthCheck>) -> String {
     check.map_or_else(String::new, |check| {
-        let HealthCheck { probe, interval, timeout, start_grace, .. } = check;
-        let probe = match probe {
-            Probe::Http { port, path } => format!("{path} on {port}"),
-            Probe::Tcp { port } => format!("a connection to {port}"),
-            Probe::Exec { cmd } => cmd.join(" "),
-        };
-        let (failures, successes) = (check.failures_max, check.successes_min);
-        format!("{probe} every {interval}, {timeout}, {start_grace}, {failures}, {successes}")
+        let [(_, probe), (_, interval), others @ ..] = check_values(check);
+        let others = others.map(|(name, value)| format!("{name} {value}"));
+        format!("{probe} every {interval}, {}", others.join(", "))
     })
 }
 
@@ -496,7 +530,7 @@ mod tests {
                     let cmd = vec!["check".to_owned(), "--all".to_owned()];
                     job.task.health_check = Some(HealthCheck::of(Probe::Exec { cmd }));
                 },
-                "healthCheck + check --all every 1 s, 5 s, 30 s, 3, 1: restart on the same machine",
+                "healthCheck + check --all every 1 s, timeout 5 s, startGrace 30 s, failures 3, successes 1: restart on the same machine",
             ),
             (
                 |job| job.disruptions.at_once = Some(2),

@@ -95,6 +95,7 @@ mod task_metrics;
 mod task_view;
 mod tasks;
 mod top;
+mod typed;
 mod units;
 mod updates;
 mod usage;

@@ -97,7 +97,7 @@ fn an_instantly_ending_service_without_a_check_is_not_healthy() {
         cell.write(&format!("{name}.bcl"), text);
     };
     service("ends", "echo no configuration; exit 3", "");
-    let said = cell.fails(1, "bourg run ends.bcl --timeout 3s");
+    let said = cell.fails(1, "bourg run ends.bcl --timeout 3s --keep-waiting");
     for words in [
         "task 0 failed: exit code 3; retrying",
         "  | no configuration",
@@ -116,7 +116,7 @@ fn an_instantly_ending_service_without_a_check_is_not_healthy() {
 
     // A service is started again however it ends, unless its description says otherwise.
     service("again", "exit 0", "");
-    let said = cell.fails(1, "bourg run again.bcl --timeout 3s");
+    let said = cell.fails(1, "bourg run again.bcl --timeout 3s --keep-waiting");
     assert!(said.contains("task 0 ended: exit code 0; starting it again"), "{said}");
     assert!(!said.contains("· healthy"), "{said}");
     cell.ok("bourg kill again");

@@ -86,6 +86,11 @@ impl<'t, 'n> Walk<'t, 'n> {
                 });
                 self.find(body, &scope.with_unknown(names), below, depth).or_around(around())
             }
+            // A value is below a function only if the file is one, and is called with parameters.
+            (ExprKind::Func(params, body), _) => {
+                let names = params.iter().map(|param| param.name.value.value());
+                self.find(body, &scope.with_unknown(names), wants, depth).or_around(around())
+            }
             (ExprKind::If(_, yes, no), _) => {
                 let yes = self.find(yes, scope, wants, depth);
                 let no = no.map_or(SearchResult::Absent, |no| self.find(no, scope, wants, depth));
@@ -120,7 +125,6 @@ impl<'t, 'n> Walk<'t, 'n> {
                 | ExprKind::String(_)
                 | ExprKind::TextBlock(_)
                 | ExprKind::Number(_)
-                | ExprKind::Func(..)
                 | ExprKind::Object(_)
                 | ExprKind::Array(_),
                 _,

@@ -6,6 +6,7 @@ mod directories;
 mod examples;
 mod good;
 mod images;
+mod parameters;
 mod places;
 mod standard;
 mod wrong_evaluation;
@@ -55,7 +56,10 @@ impl Loader for Files {
 
 pub(crate) fn settings() -> Settings {
     let variables = [("cell", "dev"), ("user", "ana")];
-    Settings { variables: variables.map(|(k, v)| (k.to_owned(), v.to_owned())).into() }
+    Settings {
+        variables: variables.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
+        ..Settings::default()
+    }
 }
 
 pub(crate) fn with_files(source: &[u8], files: &[(&str, &str)]) -> Result<Vec<JobSpec>, String> {

@@ -182,7 +182,7 @@ fn evaluation_errors_are_reported() {
 
             local borg = import 'borg.libsonnet';
             borg.attribute('gpu').equal
-                a file must evaluate to a job (an object) or a list of jobs, this one evaluates to a function; call it, or read std.extVar('user') and std.extVar('cell')
+                the function needs the parameter 'value'
                 at job.bcl:2:1 `borg.attribute('gpu').equal`
 
             local borg = import 'borg.libsonnet';
@@ -283,7 +283,7 @@ fn a_result_that_is_no_job_is_refused() {
                 at job.bcl:1:1 `1`
 
             function(user) { name: user }
-                a file must evaluate to a job (an object) or a list of jobs, this one evaluates to a function; call it, or read std.extVar('user') and std.extVar('cell')
+                the file is a function, and 'user' of it has no value; its parameter is user: give it with --var user=VALUE
                 at job.bcl:1:1 `function(user) { name: user }`
 
             [1]

@@ -105,6 +105,23 @@ fn is_killed_by_user(job: &v1::JobStatus) -> bool {
     matches!(reason, Some(Reason::Killed(v1::KillReason { why: Some(Why::User(_) | Why::Now(_)) })))
 }
 
+/// The failure of a job whose tasks fail again and again. It stays, and its tasks are retried.
+pub(super) fn keeps_failing(name: &str, task: &v1::TaskStatus, failures: u32) -> Failure {
+    let (index, end) = (task.index, &task.last_end_text);
+    let how = task.last_end.as_ref().and_then(|end| end.how.as_ref());
+    let (keeps, times) = match how {
+        Some(How::Exited(0)) => ("ending", "ends"),
+        _ => ("failing", "failures"),
+    };
+    Failure::failed(format!(
+        "error: {name} keeps {keeps}: {failures} {times}, the last of task {index}: {end}; it is started again, \
+         and no longer waited for"
+    ))
+    .next(format!(
+        "bourg logs {name}/{index} · bourg kill {name} · bourg run --keep-waiting waits on"
+    ))
+}
+
 /// The failure of a job that did not reach the awaited state in time.
 pub(super) fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration, far: Far) -> Failure {
     let Some(job) = job else {
@@ -135,6 +152,10 @@ pub(super) fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration, far:
             task.state() == v1::TaskState::Finished || task.health() == v1::Health::Healthy
         }
         Far::Finished => task.state() == v1::TaskState::Finished,
+        Far::Running => {
+            matches!(task.state(), v1::TaskState::Running | v1::TaskState::Finished)
+        }
+        Far::Dead => task.state().is_dead(),
     };
     let sick = job.tasks.iter().find(|task| !is_far(task)).map(|task| {
         let last = match task.last_end_text.as_str() {

@@ -16,9 +16,10 @@ use process::arguments::duration;
 use spec::JobSpec;
 
 use crate::change::{ChangeArgs, change_text, tasks};
-use crate::evaluate;
 use crate::imports::ImportArgs;
 use crate::moment::shown;
+use crate::prune::{self, PruneArgs};
+use crate::sources::{self, line::JobLine};
 
 pub(crate) use progress::{Awaited, watch};
 pub(crate) use versions::{VersionsArgs, versions};
@@ -29,15 +30,18 @@ pub(crate) use versions::{VersionsArgs, versions};
 pub(crate) struct UpdateArgs {
     #[command(subcommand)]
     command: Option<Command>,
-    /// A BCL or JSON file with the new descriptions.
-    #[arg(required = true)]
-    file: Option<PathBuf>,
+    /// BCL or JSON files with the new descriptions, or one script; - is the standard input, and a folder stands
+    /// for all *.bcl in it.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
     #[command(flatten)]
     imports: ImportArgs,
     #[command(flatten)]
     change: ChangeArgs,
     #[command(flatten)]
     proceed: ProceedArgs,
+    #[command(flatten)]
+    prune: PruneArgs,
 }
 
 /// Whether and how long the command waits.
@@ -127,15 +131,11 @@ pub(crate) fn update(cell: Target<'_>, args: &UpdateArgs) -> Done {
 }
 
 fn open(cell: Target<'_>, args: &UpdateArgs) -> Done {
-    let Some(file) = &args.file else {
-        return Err(Failure::usage("error: no file is given"));
-    };
-    let jobs = evaluate::evaluate(file, &args.imports)?;
-    if jobs.is_empty() {
-        return Err(Failure::usage(format!("error: {} has no jobs", file.display())));
-    }
+    args.prune.check()?;
+    let jobs = sources::evaluate(&args.files, &args.imports, &JobLine::default())?;
     jobs.with_cell(cell, async |mut connection, jobs| {
         let mut opened = Vec::new();
+        let surplus = prune::confirmed(&mut connection, &args.prune, &jobs).await?;
         for job in &jobs {
             // What the user decides on is the job as it is now.
             let (now, _) = current(&mut connection, &address(job)).await?;
@@ -150,7 +150,8 @@ fn open(cell: Target<'_>, args: &UpdateArgs) -> Done {
             };
             opened.push(Box::pin(send(&mut connection, request, &job.name.to_string())).await?);
         }
-        follow_all(&mut connection, opened, &args.proceed).await
+        follow_all(&mut connection, opened, &args.proceed).await?;
+        prune::kill(&mut connection, surplus).await
     })
 }
 
