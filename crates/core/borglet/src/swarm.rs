@@ -139,8 +139,9 @@ struct ChunkSource {
     look: Time,
     /// Failures in a row.
     failures: u32,
-    /// Where the search for its next chunks begins.
-    cursor: u32,
+    /// Where the search for its next chunks begins, always: if it moved, machines that fetch from one that is fetching itself
+    /// would all be where that one is.
+    start: u32,
 }
 
 /// A chunk that is on its way.
@@ -204,11 +205,11 @@ impl Swarm {
         // A layer that comes from one source comes in its order: it can be unpacked meanwhile.
         let is_alone = kind == SourceKind::Store && self.sources.is_empty();
         let start = if is_alone { 0 } else { Random::mixed(self.seed ^ id.0 as u64) };
-        let cursor = start.checked_rem(u64::from(self.wanted.length())).unwrap_or_default();
-        let cursor = u32::try_from(cursor).unwrap_or_default();
+        let start = start.checked_rem(u64::from(self.wanted.length())).unwrap_or_default();
+        let start = u32::try_from(start).unwrap_or_default();
         let (asked, state, failures) = (BTreeMap::new(), SourceState::Active, 0);
         let (progress, look) = (now, now);
-        let source = ChunkSource { kind, state, has, asked, progress, look, failures, cursor };
+        let source = ChunkSource { kind, state, has, asked, progress, look, failures, start };
         self.sources.push(source);
         id
     }
@@ -373,9 +374,6 @@ impl Swarm {
                 source.progress = now;
             }
             source.look = now + LOOK;
-            if let Some(last) = some.last() {
-                source.cursor = last.saturating_add(1);
-            }
             let ask = self.next;
             self.next.0 += 1;
             source.asked.insert(ask, some.clone());
@@ -395,10 +393,10 @@ impl Swarm {
     /// The next wanted chunks that a source has.
     fn wanted_of(&self, source: &ChunkSource, chunks: usize) -> Vec<u32> {
         match &source.has {
-            Some(has) => self.wanted.from(source.cursor, chunks, |word| has.word(word)),
+            Some(has) => self.wanted.from(source.start, chunks, |word| has.word(word)),
             // A machine that has everything, or a store: beside machines it sends what none of them has.
             None if source.kind == SourceKind::Peer => {
-                self.wanted.from(source.cursor, chunks, |_| u64::MAX)
+                self.wanted.from(source.start, chunks, |_| u64::MAX)
             }
             None => {
                 let of_peers = |word: usize| {
@@ -409,10 +407,10 @@ impl Swarm {
                         all | it.has.as_ref().map_or(u64::MAX, |has| has.word(word))
                     })
                 };
-                let some = self.wanted.from(source.cursor, chunks, |word| !of_peers(word));
+                let some = self.wanted.from(source.start, chunks, |word| !of_peers(word));
                 // Machines that send nothing do not keep the store from sending what they have.
                 match some.is_empty() {
-                    true => self.wanted.from(source.cursor, chunks, |_| u64::MAX),
+                    true => self.wanted.from(source.start, chunks, |_| u64::MAX),
                     false => some,
                 }
             }
