@@ -63,6 +63,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "services",
         "package",
         "packages",
+        "secrets",
     ]
     .map(|name| format!("bourg/v1/{name}.proto"));
     println!("cargo:rerun-if-changed=proto");
@@ -74,7 +75,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     prost
         .btree_map(["."])
         .compile_well_known_types()
-        .skip_debug([".bourg.v1.JoinResponse", ".bourg.v1.JoinToken"])
+        .skip_debug([
+            ".bourg.v1.JoinResponse",
+            ".bourg.v1.JoinToken",
+            ".bourg.v1.SetSecretRequest",
+            ".bourg.v1.OpenedSecret",
+            ".bourg.v1.SecretKey",
+        ])
         .extern_path(".google.protobuf.Duration", "crate::Duration");
     for list in LISTS {
         let json = "#[derive(::serde::Serialize, ::serde::Deserialize)] #[serde(transparent)]";

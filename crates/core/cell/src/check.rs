@@ -10,6 +10,7 @@ mod decision;
 mod enrolment;
 mod locks;
 mod packages;
+mod secrets;
 mod quota;
 mod replicas;
 mod services;
@@ -90,6 +91,7 @@ impl Cell {
         self.check_locks(&mut found);
         self.check_services(&mut found);
         self.check_packages_kept(&mut found);
+        self.check_secrets_kept(&mut found);
         found.violations
     }
 

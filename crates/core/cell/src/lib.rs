@@ -43,6 +43,7 @@ pub use apply::mutation::Mutation;
 pub use apply::notice::SetNoticeMax;
 pub use apply::op::{Observation, Op, Reservation};
 pub use apply::packages::{DeletePackage, SetPackage};
+pub use apply::secrets::{DeleteSecret, ResealSecret, ResealedVersion, SetSecret};
 pub use apply::quota::{GrantQuota, MeterQuota, Oversell, RevokeQuota};
 pub use apply::reclamation::SetReclamation;
 pub use apply::replicas::{AddReplica, RemoveReplica};

@@ -12,6 +12,7 @@ mod line;
 mod locks;
 mod machine;
 mod packages;
+mod secrets;
 mod policy;
 mod request;
 mod script;

@@ -36,6 +36,7 @@ pub mod recover;
 mod request;
 mod restarts;
 pub mod restorations;
+mod secret_keys;
 mod service;
 mod sigma_server;
 mod streams;
@@ -125,6 +126,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     let authority = Arc::new(authority);
     let validity = Validity::lasting(options.validity);
     let credentials = Rotating::new(authority.issue(&Identity::Master, validity)?)?;
+    let secret_keys = secret_keys::SecretKeys::open(&directory.tls(), credentials.clone())?;
     let refusals = rpc::transport::Refusals::default();
     let (log, recovered) = recover::recover(&directory)?;
     identity::check(&directory, itself.id())?;
@@ -211,6 +213,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         peers: peers.handle(),
         authority: Arc::clone(&authority),
         credentials: credentials.clone(),
+        secret_keys: secret_keys.clone(),
         validity: options.validity,
         past: past::Past::of(directory.path()),
         events: EventSource::new(&directory.events(), keeper.kept()),
@@ -259,6 +262,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
             never = ready => never,
             never = resolving => never,
             never = showing => never,
+            never = secret_keys.keep(core.clone()) => match never {},
             never = renewal::of_authority(&credentials, &authority, options.validity) => never,
         }
     });

@@ -37,6 +37,7 @@ mod scrape;
 mod scrape_usage;
 mod service_discovery;
 mod service_endpoints;
+mod secrets;
 mod services;
 mod submission;
 mod summary;
@@ -76,6 +77,7 @@ use self::quota::Quota;
 use self::replicas::Replicas;
 use self::scheduling::Schedulers;
 use self::scrape::Sources;
+use self::secrets::Secrets;
 use self::services::Services;
 use self::tasks::Tasks;
 use self::updates::Updates;
@@ -84,6 +86,7 @@ use self::whole_cell::WholeCell;
 use crate::handle::Core;
 use crate::metrics::{Metrics, Requests};
 use crate::past::Past;
+use crate::secret_keys::SecretKeys;
 use crate::streams::Streams;
 use crate::{agents, peers};
 
@@ -95,6 +98,8 @@ pub(crate) struct Components {
     pub(crate) authority: Arc<Authority>,
     /// What the replica signs statements with.
     pub(crate) credentials: Rotating,
+    /// What secrets are sealed with.
+    pub(crate) secret_keys: SecretKeys,
     /// The validity of certificates for machines and schedulers.
     pub(crate) validity: Duration,
     pub(crate) past: Past,
@@ -127,6 +132,7 @@ pub(crate) struct Api {
     names: NameService,
     services: Services,
     packages: Packages,
+    secrets: Secrets,
     locks: Locks,
     replicas: Replicas,
     schedulers: Schedulers,
@@ -191,10 +197,11 @@ impl Api {
             names,
             services: Services::new(door.clone()),
             packages,
+            secrets: Secrets::new(door.clone(), components.secret_keys.clone()),
             locks,
             replicas: Replicas::new(door.clone()),
             schedulers: Schedulers::new(door.clone()),
-            enroller: Enroller::new(door.clone(), issuer),
+            enroller: Enroller::new(door.clone(), issuer, components.secret_keys),
             monitoring: Monitoring::new(door.clone(), Arc::new(registry)),
             door,
             agents,

@@ -24,6 +24,7 @@ const SERVICES: [(&str, &str); 18] = [
     ("History", CLIENTS),
     ("Services", CLIENTS),
     ("Packages", CLIENTS),
+    ("Secrets", CLIENTS),
     ("Locks", CLIENTS),
     ("Replicas", CLIENTS),
     ("Names", "Users, tools, tasks and Borglets call a master."),

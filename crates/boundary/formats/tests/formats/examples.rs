@@ -88,6 +88,16 @@ pub(crate) fn full_job() -> JobSpec {
         image: Some("web@1.27-alpine".parse().expect("a package")),
         packages: ["app@3", "ana/python@3.12"].map(|it| it.parse().expect("a package")).into(),
         env: words([("GREETING", "hello"), ("SHARD", "${task.index}")]),
+        files: [(
+            "/etc/app.conf".to_owned(),
+            spec::TaskFile {
+                content: spec::FileContent::Text("listen ${port.http}".into()),
+                mode: spec::FileMode::default(),
+            },
+        )]
+        .into(),
+        secrets: [("/etc/tls.key".to_owned(), name("tls-key"))].into(),
+        secret_env: [("PASSWORD".to_owned(), name("db-password"))].into(),
         limit: resources(250, 64 << 20, 1 << 30, 10_000_000),
         cores: spec::Cores::Shared,
         cpu_slack: true,

@@ -15,6 +15,7 @@ mod locks;
 mod machines;
 mod networks;
 mod packages;
+mod secrets;
 mod placing;
 mod quota;
 mod random;
