@@ -81,6 +81,7 @@ mod restarts;
 mod restored_twice;
 mod rootless;
 mod security;
+mod secrets;
 mod services;
 mod shown;
 mod sigma;

@@ -5,6 +5,7 @@ pub(crate) mod event;
 pub(crate) mod image;
 mod locks;
 mod packages;
+mod secrets;
 pub(crate) mod rejections;
 mod replicas;
 mod services;
@@ -522,6 +523,9 @@ pub(crate) fn all_ops() -> Vec<Op> {
     later.extend(locks::mutations().into_iter().map(request));
     later.extend(services::mutations().into_iter().map(request));
     later.extend(packages::mutations().into_iter().map(request));
+    later.extend(secrets::mutations().into_iter().map(request));
+    let reader = name("m1");
+    later.push(Op::ReadSecrets { machine: reader, instance: secrets::instance() });
     let mut slack = full_job();
     slack.task.memory_slack = true;
     later.push(request(Mutation::Submit(Arc::new(slack))));
@@ -623,6 +627,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
         Op::EvictDraining { .. } => "evict draining",
         Op::RelieveMachine { .. } => "relieve machine",
         Op::ExpireDrain { .. } => "expire drain",
+        Op::ReadSecrets { .. } => "read secrets",
         Op::ExpireLockSessions { .. } => "expire lock sessions",
         Op::StartReplacement { .. } => "start replacement",
         Op::RemoveReplacements { .. } => "remove replacements",

@@ -119,6 +119,7 @@ fn mutation(packages: WithPackages) -> BoxedStrategy<Mutation> {
         "at-once=0",
         "per-hour=1",
         "autoscale=full",
+        "secrets=tls",
     ]);
     let jobs = (select(vec!["web", "db"]), 0..4_u64, options).prop_map(|(name, tasks, option)| {
         // A job that finishes soon, for others to wait for.
