@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use api::{At, Fault, Malformed, read, services};
 use cell::{
-    AddMachine, AddReplica, AddUser, CloseLockSession, DeletePackage, DeleteSecret, DeleteService, DrainMachine,
-    EndSaver, ForgetJob, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota, Mutation,
-    Oversell, RecordExec, RemoveMachine, RemoveReplica, RenewLockSession, ResumeRescheduling,
-    RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLogs, SetNoticeMax,
-    SetPackage, SetPlatform, SetReclamation, SetSecret, SetService, UndrainMachine, UseCapability,
+    AddMachine, AddReplica, AddUser, CloseLockSession, DeletePackage, DeleteSecret, DeleteService,
+    DrainMachine, EndSaver, ForgetJob, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota,
+    Mutation, Oversell, RecordExec, RemoveMachine, RemoveReplica, RenewLockSession,
+    ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability,
+    SetLogs, SetNoticeMax, SetPackage, SetPlatform, SetReclamation, SetSecret, SetService,
+    UndrainMachine, UseCapability,
 };
 use model::{CollectionId, GrantId, LockSessionId, ReplicaId, Time};
 
@@ -163,7 +164,7 @@ impl From<&Mutation> for MutationMessage {
             Mutation::DeletePackage(DeletePackage(id)) => Self::DeletePackage(id.to_string()),
             Mutation::SetSecret(SetSecret { name, sealed }) => {
                 let (name, sealed) = (name.to_string(), Some(sealed.into()));
-                Self::SetSecret(v1::op::SetSecret { name, sealed })
+                Self::SetSecret(op::SetSecret { name, sealed })
             }
             Mutation::DeleteSecret(DeleteSecret(name)) => Self::DeleteSecret(name.to_string()),
             Mutation::ResealSecret(reseal) => Self::ResealSecret(crate::secrets::resealed(reseal)),

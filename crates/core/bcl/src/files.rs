@@ -12,7 +12,8 @@ use crate::fields::{Diagnostics, Fields, Shape};
 use crate::json::Json;
 use crate::quantity::{text, wrong_type};
 
-pub(crate) const SECRETS: &str = "paths with names of secrets, such as { '/etc/tls.key': 'tls-key' }";
+pub(crate) const SECRETS: &str =
+    "paths with names of secrets, such as { '/etc/tls.key': 'tls-key' }";
 pub(crate) const SECRET_ENV: &str =
     "variables with names of secrets, such as { PASSWORD: 'db-password' }";
 const FILES: &str = "paths with contents, such as { '/etc/app.conf': importstr 'app.conf' }";

@@ -129,7 +129,8 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
     task.packages = packages.unwrap_or_default().into_iter().collect();
     task.env = usual.env;
     task.files = files::files(&fields, found);
-    task.secrets = fields.read_map("secrets", files::SECRETS, found, files::secret).unwrap_or_default();
+    task.secrets =
+        fields.read_map("secrets", files::SECRETS, found, files::secret).unwrap_or_default();
     let variables = fields.read_map("secretEnv", files::SECRET_ENV, found, files::secret);
     task.secret_env = variables.unwrap_or_default();
     task.limit = usual.limit.over(task.limit);

@@ -8,8 +8,8 @@ mod reason;
 
 use model::{
     Band, Beyond, CollectionId, Digest, Dimension, FilePath, GrantId, InstanceId, JobName, Level,
-    LockMode, LockSessionId, LogIndex, MachineName, PackageId, Priority, ReplicaId, SecretName, Sequencer,
-    Serial, SessionId, Span, TaskId, TaskIndex, UpdateAction, UserName, Version,
+    LockMode, LockSessionId, LogIndex, MachineName, PackageId, Priority, ReplicaId, SecretName,
+    Sequencer, Serial, SessionId, Span, TaskId, TaskIndex, UpdateAction, UserName, Version,
 };
 use spec::{Autoscale, CpuRam, FieldName, Path};
 

@@ -25,7 +25,8 @@ fn sealed() -> impl Strategy<Value = Sealed> {
 
 pub(crate) fn mutations(values: &Values) -> BoxedStrategy<Mutation> {
     let version = (0..4_u32, key(), sealed());
-    let version = version.prop_map(|(number, from, sealed)| ResealedVersion { number, from, sealed });
+    let version =
+        version.prop_map(|(number, from, sealed)| ResealedVersion { number, from, sealed });
     let versions = prop::collection::vec(version, 0..3);
     prop_oneof![
         4 => (name(), sealed()).prop_map(|(name, sealed)| SetSecret { name, sealed }.into()),

@@ -143,7 +143,10 @@ impl TaskSecrets {
         for (position, (variable, name)) in spec.secret_env.iter().enumerate() {
             let value = content(name)?;
             let is_text = std::str::from_utf8(value).is_ok_and(|value| !value.contains('\0'));
-            ensure!(is_text, "secret {name} is not a text without zero bytes, and cannot be in ${variable}");
+            ensure!(
+                is_text,
+                "secret {name} is not a text without zero bytes, and cannot be in ${variable}"
+            );
             let source = own.join(format!("env-{position}"));
             task_files::write(&source, value, MODE, launch.uid, self.0.isolation)?;
             found.env.push(SecretVariable { name: variable.clone(), source });

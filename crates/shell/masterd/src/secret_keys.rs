@@ -250,7 +250,8 @@ fn seal(
     filled.map_err(|_| anyhow::anyhow!("this machine has no random numbers"))?;
     let mut bytes = content.to_vec();
     let unique = Nonce::assume_unique_for_key(nonce);
-    let sealed = cipher(key)?.seal_in_place_append_tag(unique, Aad::from(of(owner, name)), &mut bytes);
+    let sealed =
+        cipher(key)?.seal_in_place_append_tag(unique, Aad::from(of(owner, name)), &mut bytes);
     sealed.map_err(|_| anyhow::anyhow!("the secret cannot be sealed"))?;
     Ok(Sealed { key: id, nonce, bytes: bytes.into() })
 }
@@ -263,7 +264,8 @@ fn read(path: &Path) -> anyhow::Result<BTreeMap<SecretKeyId, HeldKey>> {
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
         Ok(found) => ensure!(found.len() <= FILE_BYTES_MAX, damaged()),
     }
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let key = |line: &str| -> Option<(SecretKeyId, HeldKey)> {
         let mut words = line.split(' ');
         let (id, created, key) = (words.next()?, words.next()?, words.next()?);

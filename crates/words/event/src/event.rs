@@ -6,8 +6,8 @@ use std::sync::Arc;
 use model::{
     Band, Capability, Certificate, CollectionId, End, FilePath, FinalUsage, GcuFactor, Grant,
     InstanceId, JobName, Level, LockMode, LockSessionId, LogIndex, MachineId, MachineName,
-    MemberChange, Package, PackageId, Reclamation, ReplicaId, Resources, SchedulerName, SecretName, Serial,
-    Service, Shortage, Span, UserName, Version,
+    MemberChange, Package, PackageId, Reclamation, ReplicaId, Resources, SchedulerName, SecretName,
+    Serial, Service, Shortage, Span, UserName, Version,
 };
 
 use spec::{CpuRam, FieldChange, LogSettings};

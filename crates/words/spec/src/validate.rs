@@ -25,7 +25,7 @@ use crate::limits;
 use crate::path::{Location, Path};
 use crate::ports::UsualPorts;
 use crate::template::{self, TaskField};
-use crate::{HealthCheck, JobSpec, Kind, LogPolicy, TaskOverride, TaskSpec};
+use crate::{JobSpec, Kind, LogPolicy, TaskOverride, TaskSpec};
 
 /// A problem in a description.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -182,7 +182,8 @@ pub enum ProblemKind {
     /// A path at which no task can have a file.
     #[error(
         "is not a path for a file of a task: use an absolute path without '.', '..', empty parts and control \
-         characters, of at most {} bytes", limits::TASK_FILE_PATH_BYTES_MAX
+         characters, of at most {} bytes",
+        limits::TASK_FILE_PATH_BYTES_MAX
     )]
     BadFilePath,
     /// A path that tasks have from the cell or the kernel.
@@ -367,32 +368,6 @@ impl Problems {
         }
     }
 
-    fn near_references(
-        &mut self,
-        at: &Location<'_>,
-        cmd: &[String],
-        env: &BTreeMap<String, String>,
-        check: Option<&HealthCheck>,
-    ) {
-        let near = |found: &mut Self, at: &Location<'_>, text: &str| {
-            for (text, meant) in template::near_references(text) {
-                found.add(at, ProblemKind::NearReference { text: text.to_owned(), meant });
-            }
-        };
-        let (arguments, variables) = (at.field("cmd"), at.field("env"));
-        for (position, text) in cmd.iter().enumerate() {
-            near(self, &arguments.element(position), text);
-        }
-        for (name, text) in env {
-            near(self, &variables.key(name), text);
-        }
-        let check_at = at.field("healthCheck");
-        let exec = check_at.field("exec");
-        for (position, text) in check.map(HealthCheck::cmd).unwrap_or_default().iter().enumerate() {
-            near(self, &exec.element(position), text);
-        }
-    }
-
     fn labels(&mut self, at: &Location<'_>, labels: &BTreeMap<String, String>) {
         self.count(at, labels.len(), limits::LABELS_MAX, "labels");
         for (key, value) in labels {
@@ -549,7 +524,7 @@ impl std::fmt::Display for SpanText {
 mod tests {
     use super::*;
     use crate::testing::job;
-    use crate::{Constraint, Relation, RestartPolicy, TaskOverride};
+    use crate::{Constraint, HealthCheck, Relation, RestartPolicy, TaskOverride};
     use model::TaskIndex;
 
     fn problems(change: impl FnOnce(&mut JobSpec)) -> Vec<String> {

@@ -102,7 +102,11 @@ fn a_secret_is_for_its_owners_tasks_alone_and_on_no_disk() {
     for kind in ["SET_SECRET", "READ_SECRET"] {
         assert!(events.contains(kind), "{kind} in {events}");
     }
-    let shown = ["bourg spec ana/login", "bourg events --all -o json", "bourg --cell ./ana secret list -o json"];
+    let shown = [
+        "bourg spec ana/login",
+        "bourg events --all -o json",
+        "bourg --cell ./ana secret list -o json",
+    ];
     for command in shown {
         let said = cell.ok(command);
         assert!(!said.contains(SECRET), "{command}: {said}");

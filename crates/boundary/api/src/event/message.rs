@@ -534,8 +534,6 @@ fn secret(owner: &UserName, name: &SecretName, version: u32) -> message::SecretV
     message::SecretVersionNumber { user, name, version }
 }
 
-fn secret_of(
-    secret: &message::SecretVersionNumber,
-) -> Result<(UserName, SecretName), Malformed> {
+fn secret_of(secret: &message::SecretVersionNumber) -> Result<(UserName, SecretName), Malformed> {
     Ok((read::name(&secret.user, "user")?, read::name(&secret.name, "name")?))
 }

@@ -5,9 +5,9 @@ pub(crate) mod event;
 pub(crate) mod image;
 mod locks;
 mod packages;
-mod secrets;
 pub(crate) mod rejections;
 mod replicas;
+mod secrets;
 mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -607,6 +607,9 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::DeleteService(_) => "delete service",
             Mutation::SetPackage(_) => "set package",
             Mutation::DeletePackage(_) => "delete package",
+            Mutation::SetSecret(_) => "set secret",
+            Mutation::DeleteSecret(_) => "delete secret",
+            Mutation::ResealSecret(_) => "reseal secret",
         },
         Op::Assign { .. } => "assign",
         Op::Observe { .. } => "observe",

@@ -23,7 +23,8 @@ pub(super) fn with_secrets(launch: &Launch) -> Result<Launch, String> {
             file.take(SECRET_VARIABLE_BYTES_MAX).read_to_string(&mut value)?;
             Ok(value)
         };
-        let value = read().map_err(|error| format!("cannot read the secret for ${name}: {error}"))?;
+        let value =
+            read().map_err(|error| format!("cannot read the secret for ${name}: {error}"))?;
         launch.env.push((name.clone(), value));
     }
     Ok(launch)

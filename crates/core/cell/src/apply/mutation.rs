@@ -10,13 +10,13 @@ use spec::JobSpec;
 use crate::apply::Events;
 use crate::{
     AcquireLock, AddMachine, AddReplica, AddUser, Cell, CloseLockSession, ControlUpdate,
-    DeleteFile, DeletePackage, DeleteSecret, DeleteService, DrainMachine, EndSaver, ForgetJob, GrantQuota,
-    IssueReplicaToken, IssueToken, Kill, MeterQuota, OpenLockSession, Oversell, RecordExec,
-    Rejection, ReleaseLock, RemoveMachine, RemoveReplica, RenewLockSession, Reply, ResealSecret, ResizeJob,
-    RestartJob, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes,
-    SetCapability, SetLimits, SetLogs, SetNoticeMax, SetPackage, SetPlatform, SetReclamation,
-    SetSecret,
-    SetService, UndrainMachine, UpdateJob, UseCapability, WriteFile,
+    DeleteFile, DeletePackage, DeleteSecret, DeleteService, DrainMachine, EndSaver, ForgetJob,
+    GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota, OpenLockSession, Oversell,
+    RecordExec, Rejection, ReleaseLock, RemoveMachine, RemoveReplica, RenewLockSession, Reply,
+    ResealSecret, ResizeJob, RestartJob, ResumeRescheduling, RevokeMachine, RevokeQuota,
+    RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs, SetNoticeMax, SetPackage,
+    SetPlatform, SetReclamation, SetSecret, SetService, UndrainMachine, UpdateJob, UseCapability,
+    WriteFile,
 };
 
 /// A mutation.

@@ -12,9 +12,7 @@ use spec::JobSpec;
 use super::{Events, full};
 use crate::apply::mutation::Change;
 use crate::bounds::{SEALED_BYTES_MAX, SECRET_VERSIONS_MAX, SECRETS_OF_A_USER_MAX};
-use crate::{
-    Cell, CellPermission, Countable, Job, OutOfBounds, Permission, Rejection, Reply,
-};
+use crate::{Cell, CellPermission, Countable, Job, OutOfBounds, Permission, Rejection, Reply};
 
 /// Add a version of a secret of the user, which may be new. The oldest version is dropped if there are too many.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +49,11 @@ impl Change for SetSecret {
         let last = versions.last().map_or(0, |version| version.number);
         let Some(number) = last.checked_add(1) else {
             let most = u64::from(u32::MAX);
-            return Err(Rejection::Full { what: Countable::SecretsOf(by.clone()), has: most, most });
+            return Err(Rejection::Full {
+                what: Countable::SecretsOf(by.clone()),
+                has: most,
+                most,
+            });
         };
         let is_new = before.is_none();
         if is_new {
@@ -155,7 +157,8 @@ impl Change for ResealSecret {
             let from = (version.number, version.sealed.key);
             // Sealing adds the same number of bytes with every key.
             let fits = |new: &&ResealedVersion| {
-                (new.number, new.from) == from && new.sealed.bytes.len() == version.sealed.bytes.len()
+                (new.number, new.from) == from
+                    && new.sealed.bytes.len() == version.sealed.bytes.len()
             };
             if let Some(new) = self.versions.iter().find(fits) {
                 version.sealed = new.sealed.clone();

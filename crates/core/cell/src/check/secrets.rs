@@ -3,7 +3,8 @@
 use super::{Violation, Violations};
 use crate::Cell;
 use crate::bounds::{
-    SEALED_BYTES_MAX, SECRET_BYTES_IN_ALL_MAX, SECRET_VERSIONS_MAX, SECRETS_MAX, SECRETS_OF_A_USER_MAX,
+    SEALED_BYTES_MAX, SECRET_BYTES_IN_ALL_MAX, SECRET_VERSIONS_MAX, SECRETS_MAX,
+    SECRETS_OF_A_USER_MAX,
 };
 
 impl Cell {
@@ -35,7 +36,11 @@ impl Cell {
         for job in self.jobs().filter(|job| job.is_alive()) {
             for name in job.spec.secrets().filter(|name| self.secret(&job.owner, name).is_none()) {
                 let (owner, name) = (job.owner.clone(), name.clone());
-                found.add(Violation::Secret { owner, name, why: "is named by a live job, and is not there" });
+                found.add(Violation::Secret {
+                    owner,
+                    name,
+                    why: "is named by a live job, and is not there",
+                });
             }
         }
         for held in self.secrets.of_users.values() {
@@ -45,6 +50,10 @@ impl Cell {
             found.add(Violation::SecretCounts);
         }
         found.at_most("secrets", size(self.secrets.all.number), size(SECRETS_MAX.max()));
-        found.at_most("bytes of secrets", size(self.secrets.all.bytes), size(SECRET_BYTES_IN_ALL_MAX.max()));
+        found.at_most(
+            "bytes of secrets",
+            size(self.secrets.all.bytes),
+            size(SECRET_BYTES_IN_ALL_MAX.max()),
+        );
     }
 }

@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 use event::Subject;
 use model::{
     Band, CollectionId, FilePath, Generation, GrantId, InstanceId, JobName, Level, LockSessionId,
-    LogIndex, MachineId, MachineName, PackageId, ReplicaId, Resources, SecretName, Serial, SessionId, TaskId,
-    Time, UserName, Version,
+    LogIndex, MachineId, MachineName, PackageId, ReplicaId, Resources, SecretName, Serial,
+    SessionId, TaskId, Time, UserName, Version,
 };
 use thiserror::Error;
 

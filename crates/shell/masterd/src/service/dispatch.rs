@@ -13,8 +13,8 @@ use process::renewal;
 use rpc::metadata::MASTERS;
 use rpc::service::{
     access_server, cell_server, history_server, jobs_server, locks_server, machines_server,
-    names_server, packages_server, quota_server, replicas_server, secrets_server, services_server, tasks_server,
-    updates_server, usage_server,
+    names_server, packages_server, quota_server, replicas_server, secrets_server, services_server,
+    tasks_server, updates_server, usage_server,
 };
 use tonic::Status;
 use tonic::body::Body;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use api::v1;
+use cell::bounds::SEALED_BYTES_MAX;
 use cell::{
     Cell, CellPermission, DeleteSecret, Job, Outcome, Permission, Permitted, Rejection, Reply,
     ResealSecret, ResealedVersion, SetSecret,
 };
 use cell::{Op, RequestId};
-use cell::bounds::SEALED_BYTES_MAX;
 use model::{Secret, SecretName, SecretVersion};
 use prost::Message as _;
 use rpc::Identity;
@@ -39,16 +39,12 @@ impl Secrets {
     }
 
     /// Seals one secret with the newest key; returns whether it was not already.
-    async fn reseal(
-        &self,
-        id: RequestId,
-        by: &Caller,
-        secret: &Secret,
-    ) -> Result<(), Status> {
+    async fn reseal(&self, id: RequestId, by: &Caller, secret: &Secret) -> Result<(), Status> {
         let (owner, name) = (secret.owner.clone(), secret.name.clone());
         let mut versions = Vec::new();
         for SecretVersion { number, sealed, .. } in &secret.versions {
-            let content = self.keys.open_sealed(&owner, &name, sealed).map_err(|why| failed(&why))?;
+            let content =
+                self.keys.open_sealed(&owner, &name, sealed).map_err(|why| failed(&why))?;
             let new = self.keys.seal(&self.door.core, &owner, &name, &content).await;
             let (number, from) = (*number, sealed.key);
             let sealed = new.map_err(|why| failed(&why))?;
@@ -192,8 +188,7 @@ pub(super) async fn open(
     door.seen(index).await;
     let view = door.core.view();
     let cell = &view.cell;
-    let (owner, spec) =
-        cell.placed_on(&machine, instance).map_err(|why| rejected(cell, &why))?;
+    let (owner, spec) = cell.placed_on(&machine, instance).map_err(|why| rejected(cell, &why))?;
     let mut secrets: Vec<v1::OpenedSecret> = Vec::new();
     for name in spec.secrets() {
         if secrets.iter().any(|opened| opened.name == name.as_str()) {

@@ -1,8 +1,10 @@
 //! Files of tasks and secrets: where they may be, and how much they may have.
 
+use std::collections::BTreeMap;
+
 use super::{ProblemKind, Problems};
 use crate::path::Location;
-use crate::{TaskSpec, limits, template};
+use crate::{HealthCheck, TaskSpec, limits, template};
 
 /// Where tasks find what the cell and the kernel give them.
 const RESERVED: [&str; 8] =
@@ -52,7 +54,10 @@ impl Problems {
             return;
         }
         let is_file = |path: &str| task.files.contains_key(path) || task.secrets.contains_key(path);
-        let fields = [("files", task.files.keys().collect::<Vec<_>>()), ("secrets", task.secrets.keys().collect())];
+        let fields = [
+            ("files", task.files.keys().collect::<Vec<_>>()),
+            ("secrets", task.secrets.keys().collect()),
+        ];
         for (field, paths) in fields {
             let field_at = top.field(field);
             for path in paths {
@@ -72,15 +77,44 @@ impl Problems {
     fn path(&mut self, at: &Location<'_>, path: &str) {
         let parts = path.strip_prefix('/').map(|parts| parts.split('/'));
         let is_part = |part: &str| !matches!(part, "" | "." | "..") && part.len() <= 255;
-        let fits = path.len() <= limits::TASK_FILE_PATH_BYTES_MAX && !path.chars().any(char::is_control);
+        let fits =
+            path.len() <= limits::TASK_FILE_PATH_BYTES_MAX && !path.chars().any(char::is_control);
         if !fits || !parts.is_some_and(|mut parts| parts.all(is_part)) {
             return self.add(at, ProblemKind::BadFilePath);
         }
         let is_in = |directory: &&str| {
-            path.strip_prefix(*directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            path.strip_prefix(*directory)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         if let Some(directory) = RESERVED.into_iter().find(|directory| is_in(directory)) {
             self.add(at, ProblemKind::ReservedPath { directory });
+        }
+    }
+
+    /// Probable slips in commands and variables.
+    pub(super) fn near_references(
+        &mut self,
+        at: &Location<'_>,
+        cmd: &[String],
+        env: &BTreeMap<String, String>,
+        check: Option<&HealthCheck>,
+    ) {
+        let near = |found: &mut Self, at: &Location<'_>, text: &str| {
+            for (text, meant) in template::near_references(text) {
+                found.add(at, ProblemKind::NearReference { text: text.to_owned(), meant });
+            }
+        };
+        let (arguments, variables) = (at.field("cmd"), at.field("env"));
+        for (position, text) in cmd.iter().enumerate() {
+            near(self, &arguments.element(position), text);
+        }
+        for (name, text) in env {
+            near(self, &variables.key(name), text);
+        }
+        let check_at = at.field("healthCheck");
+        let exec = check_at.field("exec");
+        for (position, text) in check.map(HealthCheck::cmd).unwrap_or_default().iter().enumerate() {
+            near(self, &exec.element(position), text);
         }
     }
 
@@ -126,13 +160,17 @@ mod tests {
             let says = with(&[(path, "x")]);
             assert!(says[0].contains("is not a path for a file of a task"), "{path}: {says:?}");
         }
-        for path in ["/proc/x", "/sys/x", "/dev/x", "/packages/x", "/alloc", "/run/bourg/x", "/tmp/x"] {
+        for path in
+            ["/proc/x", "/sys/x", "/dev/x", "/packages/x", "/alloc", "/run/bourg/x", "/tmp/x"]
+        {
             let says = with(&[(path, "x")]);
             assert!(says[0].contains("where tasks have no files of their own"), "{path}: {says:?}");
         }
         assert_eq!(
             with(&[("/etc/a", "x"), ("/etc/a/b", "x"), ("/etc/a-b", "x")]),
-            ["files[\"/etc/a/b\"]: is at or below another file, /etc/a: give each file a place of its own"]
+            [
+                "files[\"/etc/a/b\"]: is at or below another file, /etc/a: give each file a place of its own"
+            ]
         );
         let says = problems(|job| {
             job.task.files.insert("/etc/a".to_owned(), file("x"));
@@ -159,16 +197,23 @@ mod tests {
         let says = with(&[("/a", &(long.clone() + "x"))]);
         assert_eq!(
             says,
-            ["files[\"/a\"]: has 65537 bytes with its references filled in, at most 65536 are allowed"]
+            [
+                "files[\"/a\"]: has 65537 bytes with its references filled in, at most 65536 are allowed"
+            ]
         );
         let says = with(&[("/a", &long), ("/b", &long), ("/c", &long), ("/d", &long), ("/e", "x")]);
         assert_eq!(
             says,
-            ["files: has 262145 bytes in all files with their references filled in, at most 262144 are allowed"]
+            [
+                "files: has 262145 bytes in all files with their references filled in, at most 262144 are allowed"
+            ]
         );
         assert_eq!(with(&[("/a", "$${task.nothing} ${task.index} ${HOME}")]), [""; 0]);
         let says = with(&[("/a", "${task.nothing}")]);
-        assert!(says[0].starts_with("files[\"/a\"]: '${task.nothing}' refers to nothing"), "{says:?}");
+        assert!(
+            says[0].starts_with("files[\"/a\"]: '${task.nothing}' refers to nothing"),
+            "{says:?}"
+        );
         let many: Vec<String> = (0..65).map(|number| format!("/f{number}")).collect();
         let many: Vec<(&str, &str)> = many.iter().map(|path| (path.as_str(), "")).collect();
         assert_eq!(

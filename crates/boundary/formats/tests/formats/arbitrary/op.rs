@@ -307,8 +307,11 @@ fn of_services() -> BoxedStrategy<Rejection> {
         (name(), name()).prop_map(|(user, name)| Rejection::NoSuchService { user, name }),
         package().prop_map(|id| Rejection::NoSuchPackage { id }),
         (name(), name()).prop_map(|(owner, name)| Rejection::NoSuchSecret { owner, name }),
-        (name(), name(), name())
-            .prop_map(|(owner, name, job)| Rejection::SecretInUse { owner, name, job }),
+        (name(), name(), name()).prop_map(|(owner, name, job)| Rejection::SecretInUse {
+            owner,
+            name,
+            job
+        }),
         (package(), digest())
             .prop_map(|(id, digest)| Rejection::PackageVersionExists { id, digest }),
         (package(), name(), name()).prop_map(|(id, owner, job)| Rejection::PackageInUse {

@@ -21,8 +21,8 @@ use spec::{Autoscale, CpuRam, FieldChange, JobSpec, Kind, TaskSpec};
 
 use super::{
     broke_rule, certificate, ends, enrolment, factor, full_job, grants, held_ports, instance,
-    locks, machine_report, name, packages, reference, replicas, resources, saving, secrets, services,
-    update_policy, words,
+    locks, machine_report, name, packages, reference, replicas, resources, saving, secrets,
+    services, update_policy, words,
 };
 
 pub(crate) fn full_image() -> Image {
@@ -69,6 +69,7 @@ pub(crate) fn full_image() -> Image {
         files_changed: LogIndex(0),
         services: Vec::new(),
         packages: packages::of_jobs(),
+        secrets: Vec::new(),
     }
 }
 

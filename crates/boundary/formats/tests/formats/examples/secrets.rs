@@ -21,7 +21,8 @@ pub(super) fn instance() -> model::InstanceId {
 
 /// The mutations of secrets.
 pub(super) fn mutations() -> Vec<Mutation> {
-    let versions = vec![ResealedVersion { number: 2, from: SecretKeyId([1; 8]), sealed: sealed(2) }];
+    let versions =
+        vec![ResealedVersion { number: 2, from: SecretKeyId([1; 8]), sealed: sealed(2) }];
     vec![
         SetSecret { name: name("tls-key"), sealed: sealed(1) }.into(),
         DeleteSecret(name("tls-key")).into(),
