@@ -10,6 +10,8 @@ use command::{Done, Failure, with_cell};
 use model::{SecretName, Time};
 use process::moment::rfc3339;
 
+use super::moment::Moment;
+
 /// The maximum size of a secret, in bytes.
 const CONTENT_BYTES_MAX: u64 = 64 << 10;
 
@@ -39,6 +41,9 @@ pub(super) struct ListArgs {
     /// Output format: table, wide, json, yaml, name, or the path of a field.
     #[arg(short, long, default_value = "table")]
     output: Format,
+    /// Show the state at this moment: an index (88412), a time (2026-11-19 03:10, UTC) or an age (10m).
+    #[arg(long, value_name = "MOMENT")]
+    at: Option<Moment>,
 }
 
 #[derive(Debug, Args)]
@@ -48,6 +53,9 @@ pub(super) struct VersionsArgs {
     /// Output format: table, wide, json, yaml, name, or the path of a field.
     #[arg(short, long, default_value = "table")]
     output: Format,
+    /// Show the state at this moment: an index (88412), a time (2026-11-19 03:10, UTC) or an age (10m).
+    #[arg(long, value_name = "MOMENT")]
+    at: Option<Moment>,
 }
 
 /// Executes a command.
@@ -101,8 +109,9 @@ fn state(versions: &[v1::SecretVersionInfo]) -> String {
 
 fn list(cell: Target<'_>, args: &ListArgs) -> Done {
     with_cell(cell, async |mut connection| {
+        let at = args.at.map(Moment::message);
         let answer = connection
-            .ask(v1::SecretsRequest {}, async |mut client, request| {
+            .ask(v1::SecretsRequest { at }, async |mut client, request| {
                 client.secrets.list(request).await
             })
             .await?;
@@ -130,8 +139,9 @@ fn list(cell: Target<'_>, args: &ListArgs) -> Done {
 
 fn versions(cell: Target<'_>, args: &VersionsArgs) -> Done {
     with_cell(cell, async |mut connection| {
+        let at = args.at.map(Moment::message);
         let answer = connection
-            .ask(v1::SecretsRequest {}, async |mut client, request| {
+            .ask(v1::SecretsRequest { at }, async |mut client, request| {
                 client.secrets.list(request).await
             })
             .await?;

@@ -103,7 +103,7 @@ fn a_secret_is_for_its_owners_tasks_alone_and_on_no_disk() {
         assert!(events.contains(kind), "{kind} in {events}");
     }
     let shown = [
-        "bourg spec ana/login",
+        "bourg status ana/login -o json",
         "bourg events --all -o json",
         "bourg --cell ./ana secret list -o json",
     ];

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::v1;
+use api::v1::past_question::Question;
 use cell::bounds::SEALED_BYTES_MAX;
 use cell::{
     Cell, CellPermission, DeleteSecret, Job, Outcome, Permission, Permitted, Rejection, Reply,
@@ -17,6 +18,7 @@ use rpc::transport::Cause;
 use tonic::{Request, Response, Status};
 
 use crate::caller::Caller;
+use crate::reads::Reads;
 use crate::reads::rejections::rejected;
 use crate::request;
 use crate::secret_keys::SecretKeys;
@@ -64,12 +66,12 @@ fn named(name: &str) -> Result<SecretName, Status> {
     SecretName::new(name).map_err(|error| Status::invalid_argument(error.to_string()))
 }
 
-fn info(cell: &Cell, keys: &SecretKeys, secret: &Secret) -> v1::SecretInfo {
+fn info(cell: &Cell, keys: Option<&SecretKeys>, secret: &Secret) -> v1::SecretInfo {
     let version = |version: &SecretVersion| v1::SecretVersionInfo {
         number: version.number,
         set: version.set.0,
         size: (version.sealed.bytes.len() as u64).saturating_sub(SEAL_BYTES),
-        unreadable: !keys.has(version.sealed.key),
+        unreadable: keys.is_some_and(|keys| !keys.has(version.sealed.key)),
     };
     let names_it = |job: &&Arc<Job>| {
         let named = job.spec.secrets().any(|name| *name == secret.name);
@@ -83,15 +85,28 @@ fn info(cell: &Cell, keys: &SecretKeys, secret: &Secret) -> v1::SecretInfo {
     }
 }
 
+impl Reads<'_> {
+    /// The secrets of the caller in a cell of the past.
+    pub(crate) fn secrets(&self) -> v1::SecretsResponse {
+        let secrets = self.cell.secrets_of(self.me);
+        let secrets = secrets.map(|secret| info(self.cell, None, secret)).collect();
+        v1::SecretsResponse { index: self.cell.index().0, secrets }
+    }
+}
+
 #[tonic::async_trait]
 impl secrets_server::Secrets for Secrets {
     async fn list(&self, request: Request<v1::SecretsRequest>) -> Answer<v1::SecretsResponse> {
         let by = self.door.caller(&request)?;
+        if let Some(at) = request.get_ref().at {
+            return self.door.past(&by, at, Question::Secrets(request.into_inner())).await;
+        }
         let (me, core, keys) = (by.user.clone(), self.door.core.clone(), self.keys.clone());
-        let answer = move |_: &crate::reads::Reads<'_>| {
+        let answer = move |_: &Reads<'_>| {
             let view = core.view();
             let cell = &view.cell;
-            let secrets = cell.secrets_of(&me).map(|secret| info(cell, &keys, secret)).collect();
+            let secrets =
+                cell.secrets_of(&me).map(|secret| info(cell, Some(&keys), secret)).collect();
             Ok(v1::SecretsResponse { index: cell.index().0, secrets })
         };
         self.door.read_much(&by, answer).await
