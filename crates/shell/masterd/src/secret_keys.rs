@@ -42,12 +42,12 @@ pub(crate) struct SecretKeys(Arc<Inner>);
 struct Inner {
     path: PathBuf,
     credentials: Rotating,
-    held: Mutex<Held>,
+    held: Mutex<HeldKeys>,
 }
 
 /// What is in the file, and what is known of the other replicas.
 #[derive(Default)]
-struct Held {
+struct HeldKeys {
     keys: BTreeMap<SecretKeyId, HeldKey>,
     /// The key that every replica has.
     shared: Option<SecretKeyId>,
@@ -65,7 +65,7 @@ impl SecretKeys {
     pub(crate) fn open(directory: &Path, credentials: Rotating) -> anyhow::Result<Self> {
         let path = directory.join(FILE);
         let keys = read(&path)?;
-        let held = Mutex::new(Held { keys, shared: None });
+        let held = Mutex::new(HeldKeys { keys, shared: None });
         Ok(Self(Arc::new(Inner { path, credentials, held })))
     }
 
@@ -223,7 +223,7 @@ impl SecretKeys {
         newest.map(|(id, _)| *id)
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, HeldKeys> {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
