@@ -14,7 +14,7 @@ const LISTS: [&str; 3] = [
 /// Job descriptions, whose JSON is terse: fields with their default values are omitted. All other
 /// messages have all their fields except absent messages, so that a program that reads a field
 /// finds it, even if it is 0.
-const DESCRIPTION: [&str; 11] = [
+const DESCRIPTION: [&str; 12] = [
     ".bourg.v1.Autoscale",
     ".bourg.v1.Constraint",
     ".bourg.v1.CpuRam",
@@ -24,6 +24,7 @@ const DESCRIPTION: [&str; 11] = [
     ".bourg.v1.LogPolicy",
     ".bourg.v1.MetricsPage",
     ".bourg.v1.RestartPolicy",
+    ".bourg.v1.TaskFile",
     ".bourg.v1.TaskOverride",
     ".bourg.v1.UpdatePolicy",
 ];

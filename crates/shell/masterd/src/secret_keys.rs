@@ -144,8 +144,8 @@ impl SecretKeys {
 
     /// Gives all keys to every other replica. Without it, a key could be lost with one disk.
     async fn introduce(&self, core: &Core, id: SecretKeyId) -> anyhow::Result<SecretKeyId> {
-        for address in core.view().cell.member_addresses() {
-            self.share(&address.to_string()).await.with_context(|| {
+        for address in addresses(core) {
+            self.share(&address).await.with_context(|| {
                 format!("the master at {address} does not have the key of secrets yet: try again when it answers")
             })?;
         }
@@ -198,8 +198,8 @@ impl SecretKeys {
             tokio::time::sleep(LOOK).await;
             let needed = core.view().cell.secret_keys();
             if needed.iter().any(|id| !self.has(*id)) {
-                for address in core.view().cell.member_addresses() {
-                    if let Err(error) = self.share(&address.to_string()).await {
+                for address in addresses(&core) {
+                    if let Err(error) = self.share(&address).await {
                         tracing::warn!("cannot get the keys of secrets from {address}: {error:#}");
                     }
                 }
@@ -226,6 +226,13 @@ impl SecretKeys {
     fn held(&self) -> MutexGuard<'_, HeldKeys> {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The addresses of the replicas, this one included, that are known.
+fn addresses(core: &Core) -> Vec<String> {
+    let view = core.view();
+    let known = view.cell.member_addresses().filter(|address| !address.is_empty());
+    known.map(str::to_owned).collect()
 }
 
 /// What the seal is bound to: content of one secret cannot be put in the place of another.
