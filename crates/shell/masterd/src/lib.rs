@@ -213,7 +213,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         peers: peers.handle(),
         authority: Arc::clone(&authority),
         credentials: credentials.clone(),
-        secret_keys: secret_keys.clone(),
+        secret_keys,
         validity: options.validity,
         past: past::Past::of(directory.path()),
         events: EventSource::new(&directory.events(), keeper.kept()),
@@ -224,6 +224,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         sigma: sigma.as_ref().map(|bound| bound.sessions.clone()),
     });
     serve.spawn(api.record_usage(options.usage_history_interval));
+    serve.spawn(api.keep_secret_keys());
     let routes = api.routes(directory.checkpoints())?;
     let limits = rpc::transport::Limits { drain: Duration::from_millis(200), ..Default::default() };
     let served = process::block_on(&serve, async {
@@ -262,7 +263,6 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
             never = ready => never,
             never = resolving => never,
             never = showing => never,
-            never = secret_keys.keep(core.clone()) => match never {},
             never = renewal::of_authority(&credentials, &authority, options.validity) => never,
         }
     });

@@ -3,13 +3,13 @@
 //! The newest key seals, once every replica has it. The others are kept as long as the cell has something that they
 //! have sealed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, ensure};
 use api::v1;
@@ -30,8 +30,8 @@ const KEY_BYTES: usize = 32;
 const KEYS_MAX: usize = 64;
 /// The maximum size of the file, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 10;
-/// How often a replica looks for keys that it misses or does not need.
-const LOOK: Duration = Duration::from_secs(5);
+/// How long a key is kept that nothing needs: longer than any request with it may take.
+const UNNEEDED_KEPT: Duration = Duration::from_secs(60);
 /// How long another replica may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -51,6 +51,8 @@ struct HeldKeys {
     keys: BTreeMap<SecretKeyId, HeldKey>,
     /// The key that every replica has.
     shared: Option<SecretKeyId>,
+    /// The keys that nothing needs any more, and since when.
+    unneeded: BTreeMap<SecretKeyId, Instant>,
 }
 
 #[derive(Clone)]
@@ -65,7 +67,7 @@ impl SecretKeys {
     pub(crate) fn open(directory: &Path, credentials: Rotating) -> anyhow::Result<Self> {
         let path = directory.join(FILE);
         let keys = read(&path)?;
-        let held = Mutex::new(HeldKeys { keys, shared: None });
+        let held = Mutex::new(HeldKeys { keys, ..HeldKeys::default() });
         Ok(Self(Arc::new(Inner { path, credentials, held })))
     }
 
@@ -191,28 +193,34 @@ impl SecretKeys {
         Ok(())
     }
 
-    /// Gets the keys that the cell needs from the other replicas, and deletes those that nothing needs any more.
-    /// Never ends.
-    pub(crate) async fn keep(self, core: Core) -> std::convert::Infallible {
-        loop {
-            tokio::time::sleep(LOOK).await;
-            let needed = core.view().cell.secret_keys();
-            if needed.iter().any(|id| !self.has(*id)) {
-                for address in addresses(&core) {
-                    if let Err(error) = self.share(&address).await {
-                        tracing::warn!("cannot get the keys of secrets from {address}: {error:#}");
-                    }
-                }
+    /// Gets keys that this replica misses from the other replicas.
+    pub(crate) async fn fetch(&self, core: &Core, needed: &BTreeSet<SecretKeyId>) {
+        if needed.iter().all(|id| self.has(*id)) {
+            return;
+        }
+        for address in addresses(core) {
+            if let Err(error) = self.share(&address).await {
+                tracing::warn!("cannot get the keys of secrets from {address}: {error:#}");
             }
-            let newest = self.newest();
-            let mut held = self.held();
-            let before = held.keys.len();
-            held.keys.retain(|id, _| Some(*id) == newest || needed.contains(id));
-            if held.keys.len() < before
-                && let Err(error) = write(&self.0.path, &held.keys)
-            {
-                tracing::error!("cannot delete old keys of secrets: {error:#}");
-            }
+        }
+    }
+
+    /// Deletes keys that nothing has needed for so long that no request with them is under way.
+    pub(crate) fn forget(&self, needed: &BTreeSet<SecretKeyId>) {
+        let newest = self.newest();
+        let mut held = self.held();
+        let HeldKeys { keys, unneeded, .. } = &mut *held;
+        let is_needed = |id: &SecretKeyId| Some(*id) == newest || needed.contains(id);
+        unneeded.retain(|id, _| keys.contains_key(id) && !is_needed(id));
+        let before = keys.len();
+        keys.retain(|id, _| {
+            is_needed(id)
+                || unneeded.entry(*id).or_insert_with(Instant::now).elapsed() < UNNEEDED_KEPT
+        });
+        if keys.len() < before
+            && let Err(error) = write(&self.0.path, keys)
+        {
+            tracing::error!("cannot delete old keys of secrets: {error:#}");
         }
     }
 

@@ -209,6 +209,11 @@ impl Api {
         }
     }
 
+    /// Keeps the keys with which secrets are sealed. Never ends.
+    pub(super) fn keep_secret_keys(&self) -> impl Future<Output = ()> + use<> {
+        secrets::keep(self.door.core.clone(), self.secrets.keys())
+    }
+
     /// Records the history of what the cell uses, at each multiple of an interval. Never ends.
     pub(super) fn record_usage(&self, interval: Span) -> impl Future<Output = ()> + use<> {
         self.usage.clone().record(interval)

@@ -1,6 +1,7 @@
 //! The service for secrets. Contents are sealed here, before anything is proposed to the cell.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::v1;
 use api::v1::past_question::Question;
@@ -18,6 +19,7 @@ use rpc::transport::Cause;
 use tonic::{Request, Response, Status};
 
 use crate::caller::Caller;
+use crate::handle::Core;
 use crate::reads::Reads;
 use crate::reads::rejections::rejected;
 use crate::request;
@@ -25,6 +27,8 @@ use crate::secret_keys::SecretKeys;
 use crate::service::door::{Door, SMALL_BYTES};
 use crate::service::{Answer, gate, unexpected};
 
+/// How often a replica looks for keys that it misses or does not need.
+const LOOK: Duration = Duration::from_secs(5);
 /// What a seal adds to a content, in bytes.
 const SEAL_BYTES: u64 = 16;
 
@@ -38,6 +42,11 @@ pub(super) struct Secrets {
 impl Secrets {
     pub(super) fn new(door: Door, keys: SecretKeys) -> Self {
         Self { door, keys }
+    }
+
+    /// The keys of this replica.
+    pub(super) fn keys(&self) -> SecretKeys {
+        self.keys.clone()
     }
 
     /// Seals one secret with the newest key; returns whether it was not already.
@@ -182,6 +191,18 @@ impl secrets_server::Secrets for Secrets {
             }
         }
         Ok(Response::new(v1::RotateSecretKeyResponse { key: key.to_string(), secrets }))
+    }
+}
+
+/// Keeps the keys that the cell needs, and no others. Never ends.
+pub(super) async fn keep(core: Core, keys: SecretKeys) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        // What a replica that lags does not know yet would be deleted.
+        let Ok(view) = gate::newest(&core).await else { continue };
+        let needed = view.cell.secret_keys();
+        keys.fetch(&core, &needed).await;
+        keys.forget(&needed);
     }
 }
 
