@@ -14,7 +14,7 @@ const LISTS: [&str; 3] = [
 /// Job descriptions, whose JSON is terse: fields with their default values are omitted. All other
 /// messages have all their fields except absent messages, so that a program that reads a field
 /// finds it, even if it is 0.
-const DESCRIPTION: [&str; 11] = [
+const DESCRIPTION: [&str; 12] = [
     ".bourg.v1.Autoscale",
     ".bourg.v1.Constraint",
     ".bourg.v1.CpuRam",
@@ -24,6 +24,7 @@ const DESCRIPTION: [&str; 11] = [
     ".bourg.v1.LogPolicy",
     ".bourg.v1.MetricsPage",
     ".bourg.v1.RestartPolicy",
+    ".bourg.v1.TaskFile",
     ".bourg.v1.TaskOverride",
     ".bourg.v1.UpdatePolicy",
 ];
@@ -64,6 +65,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "services",
         "package",
         "packages",
+        "secrets",
     ]
     .map(|name| format!("bourg/v1/{name}.proto"));
     println!("cargo:rerun-if-changed=proto");
@@ -75,7 +77,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     prost
         .btree_map(["."])
         .compile_well_known_types()
-        .skip_debug([".bourg.v1.JoinResponse", ".bourg.v1.JoinToken"])
+        .skip_debug([
+            ".bourg.v1.JoinResponse",
+            ".bourg.v1.JoinToken",
+            ".bourg.v1.SetSecretRequest",
+            ".bourg.v1.OpenedSecret",
+            ".bourg.v1.SecretKey",
+        ])
         .extern_path(".google.protobuf.Duration", "crate::Duration");
     for list in LISTS {
         let json = "#[derive(::serde::Serialize, ::serde::Deserialize)] #[serde(transparent)]";

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = PathBuf::from("../api/proto");
     println!("cargo:rerun-if-changed={}", root.display());
-    let files = ["borglet", "scheduling", "borgmaster", "enrolment", "names", "packages"]
-        .map(|name| format!("bourg/v1/{name}.proto"));
+    let files =
+        ["borglet", "scheduling", "borgmaster", "enrolment", "names", "packages", "secrets"]
+            .map(|name| format!("bourg/v1/{name}.proto"));
     let descriptors = protox::compile(files, [&root])?;
     tonic_prost_build::configure()
         .extern_path(".bourg.v1", "::api::v1")

@@ -23,6 +23,30 @@ impl fmt::Debug for v1::JoinToken {
     }
 }
 
+impl fmt::Debug for v1::SecretKey {
+    /// Omits the key: printed text ends up in log files.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SecretKey").field("created", &self.created).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for v1::OpenedSecret {
+    /// Omits the content.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenedSecret")
+            .field("name", &self.name)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for v1::SetSecretRequest {
+    /// Omits the content.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SetSecretRequest").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

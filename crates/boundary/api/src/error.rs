@@ -74,6 +74,9 @@ pub enum Fault {
     /// A text is not in a closed list.
     #[error(transparent)]
     NotListed(#[from] NotListed),
+    /// A text is not the mode of a file.
+    #[error(transparent)]
+    FileMode(#[from] spec::FileModeError),
     /// A number is out of range.
     #[error("must be {least} to {most}, is {is}")]
     OutOfRange {

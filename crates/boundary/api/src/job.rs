@@ -11,7 +11,7 @@ use spec::{
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
 use crate::task::{all_shown, cores, cores_number, network, network_fields, texts};
-use crate::{autoscale, read, v1};
+use crate::{autoscale, file, read, v1};
 
 pub(crate) fn appclass_number(appclass: Appclass) -> i32 {
     let appclass = match appclass {
@@ -80,11 +80,12 @@ impl From<v1::job_spec::Maximum> for Maximum {
 }
 
 impl v1::JobSpec {
-    /// Removes the values of all variables, of the job and of single tasks; their names are then in
-    /// `hidden_env`.
+    /// Removes the values of all variables, of the job and of single tasks, and the contents of its files; their
+    /// names are then in `hidden_env` and `hidden_files`.
     pub fn hide_env(&mut self) {
         let names = |env: &mut BTreeMap<String, String>| std::mem::take(env).into_keys().collect();
         self.hidden_env = names(&mut self.env);
+        self.hidden_files = std::mem::take(&mut self.files).into_keys().collect();
         for change in self.overrides.values_mut() {
             change.hidden_env = names(&mut change.env);
         }
@@ -111,6 +112,10 @@ impl From<&JobSpec> for v1::JobSpec {
             image: job.task.image.as_ref().map(ToString::to_string).unwrap_or_default(),
             packages: texts(&job.task.packages),
             env: job.task.env.clone(),
+            files: file::files(&job.task.files),
+            hidden_files: Vec::new(),
+            secrets: file::secrets(&job.task.secrets),
+            secret_env: file::secrets(&job.task.secret_env),
             hidden_env: Vec::new(),
             cpu_milli: limit.cpu_milli,
             ram_bytes: limit.ram_bytes,
@@ -156,6 +161,9 @@ impl TryFrom<v1::JobSpec> for JobSpec {
 
     fn try_from(job: v1::JobSpec) -> Result<Self, Malformed> {
         all_shown(&job.hidden_env)?;
+        if !job.hidden_files.is_empty() {
+            return Err(Fault::Hidden).field("hiddenFiles");
+        }
         let limit = v1::Resources {
             cpu_milli: job.cpu_milli,
             ram_bytes: job.ram_bytes,
@@ -167,6 +175,9 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             image: read::optional_name(&job.image, "image")?,
             packages: read::set(&job.packages, "packages")?,
             env: job.env,
+            files: file::read_files(job.files)?,
+            secrets: file::read_secrets(job.secrets, "secrets")?,
+            secret_env: file::read_secrets(job.secret_env, "secretEnv")?,
             limit: limit.try_into()?,
             processes: job.processes,
             cores: cores(job.cores)?,

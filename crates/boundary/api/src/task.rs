@@ -7,7 +7,7 @@ use spec::{Constraint, Cores, LogPolicy, Network, Relation, Saver, TaskOverride,
 
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
-use crate::{read, v1};
+use crate::{file, read, v1};
 
 /// The network of tasks, and the numbers of their ports in one of their own.
 pub(crate) fn network_fields(network: &Network) -> (i32, BTreeMap<String, u32>) {
@@ -79,6 +79,9 @@ impl From<&TaskSpec> for v1::TaskSpec {
             image: task.image.as_ref().map(ToString::to_string).unwrap_or_default(),
             packages: texts(&task.packages),
             env: task.env.clone(),
+            files: file::files(&task.files),
+            secrets: file::secrets(&task.secrets),
+            secret_env: file::secrets(&task.secret_env),
             limit: Some((&task.limit).into()),
             processes: task.processes,
             cores: cores_number(task.cores),
@@ -105,6 +108,9 @@ impl TryFrom<v1::TaskSpec> for TaskSpec {
             image: read::optional_name(&task.image, "image")?,
             packages: read::set(&task.packages, "packages")?,
             env: task.env,
+            files: file::read_files(task.files)?,
+            secrets: file::read_secrets(task.secrets, "secrets")?,
+            secret_env: file::read_secrets(task.secret_env, "secretEnv")?,
             limit: read::message(task.limit, "limit")?,
             processes: task.processes,
             cores: cores(task.cores)?,

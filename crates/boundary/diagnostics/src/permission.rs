@@ -98,6 +98,7 @@ impl fmt::Display for Doing<'_> {
                 CellPermission::SetPlatform => "set a platform's factor",
                 CellPermission::ResumeRescheduling => "resume rescheduling",
                 CellPermission::EndSaversOfForgottenJobs => "end savers of a forgotten job",
+                CellPermission::RotateSecretKey => "seal secrets with another key",
             }),
         }
     }

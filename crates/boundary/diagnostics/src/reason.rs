@@ -2,7 +2,8 @@
 
 use cell::bounds::{
     ATTRIBUTE_CHANGES_MAX, FILE_BYTES_MAX, GRANT_AMOUNT_MAX, LOCK_LEASE_MAX, LOCK_LEASE_MIN,
-    NOTICE_MAX, OVERSELL_PERCENT_MAX, READERS_OF_A_PACKAGE_MAX, USERS_OF_A_SERVICE_MAX,
+    NOTICE_MAX, OVERSELL_PERCENT_MAX, READERS_OF_A_PACKAGE_MAX, SEALED_BYTES_MAX,
+    USERS_OF_A_SERVICE_MAX,
 };
 use cell::{
     Countable, DrainProblem, GrantProblem, LimitsHindrance, NewerUpdate, NewerUpdateState,
@@ -45,6 +46,7 @@ pub(crate) fn countable(what: &Countable) -> String {
         Countable::Grants => "grants".to_owned(),
         Countable::GrantsOf(user) => format!("grants of {user}"),
         Countable::ServicesOf(user) => format!("services of {user}"),
+        Countable::SecretsOf(user) => format!("secrets of {user}"),
         Countable::PackagesOf(user) => format!("versions of packages of {user}"),
         Countable::HoldersOf(path) => format!("holders of the lock of {path}"),
         Countable::LocksOf(session) => format!("locks and ephemeral files of session {session}"),
@@ -80,6 +82,8 @@ pub(crate) fn shareable(what: Shareable) -> (&'static str, &'static str) {
         Shareable::PackageBytes => {
             ("bytes of packages", "delete some first (bourg package rm NAME@VERSION)")
         }
+        Shareable::Secrets => ("secrets", "delete some first (bourg secret rm NAME)"),
+        Shareable::SecretBytes => ("bytes of secrets", "delete some first (bourg secret rm NAME)"),
         Shareable::LockSessions => {
             ("lock sessions", "close some first, or wait until their leases end")
         }
@@ -100,6 +104,11 @@ pub(crate) fn out_of_bounds(out: &OutOfBounds) -> String {
         ),
         OutOfBounds::LockLease(asked) => format!(
             "the lease of a lock session is {LOCK_LEASE_MIN} to {LOCK_LEASE_MAX}, not {asked}"
+        ),
+        OutOfBounds::SealedBytes(asked) => format!(
+            "a secret has at most {} bytes, not {}",
+            SEALED_BYTES_MAX.saturating_sub(16),
+            asked.saturating_sub(16)
         ),
         OutOfBounds::FileBytes(asked) => format!(
             "the content of a file has at most {FILE_BYTES_MAX} bytes, this one has {asked}"

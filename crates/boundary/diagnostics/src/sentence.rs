@@ -286,6 +286,13 @@ pub fn sentence(rejection: &Rejection) -> String {
             "job {owner}/{job} uses {id}, or may go back to it: update or kill the job first (bourg update, bourg \
              kill {owner}/{job})"
         ),
+        Rejection::NoSuchSecret { owner, name } => {
+            format!("{owner} has no secret {name}: set it first (bourg secret set {name} < FILE)")
+        }
+        Rejection::SecretInUse { owner, name, job } => format!(
+            "job {owner}/{job} names secret {name}, or may go back to it: update or kill the job first (bourg update, \
+             bourg kill {job})"
+        ),
         Rejection::StaleSequencer(sequencer) => {
             format!("sequencer {sequencer} is not valid any more: that holder has lost the lock")
         }

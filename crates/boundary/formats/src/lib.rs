@@ -14,6 +14,7 @@ pub mod log;
 mod mutation;
 mod names;
 mod replica;
+mod secrets;
 mod update;
 
 pub use names::name_task;

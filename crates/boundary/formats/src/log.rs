@@ -149,6 +149,10 @@ impl From<&Op> for v1::Op {
                 let (machine, instance) = (machine.0, Some((*instance).into()));
                 Kind::RelieveMachine(op::RelieveMachine { machine, instance })
             }
+            Op::ReadSecrets { machine, instance } => Kind::ReadSecrets(op::ReadSecrets {
+                machine: machine.to_string(),
+                instance: Some((*instance).into()),
+            }),
             Op::ExpireDrain { machine } => Kind::ExpireDrain(machine.0),
             Op::ExpireLockSessions { sessions } => {
                 let sessions = sessions.iter().map(|session| session.0).collect();
@@ -233,6 +237,10 @@ impl TryFrom<v1::Op> for Op {
                 instance: read::required(relieve.instance, "instance")
                     .field("relieveMachine")?
                     .into(),
+            },
+            Kind::ReadSecrets(reads) => Self::ReadSecrets {
+                machine: read::name(&reads.machine, "machine").field("readSecrets")?,
+                instance: read::required(reads.instance, "instance").field("readSecrets")?.into(),
             },
             Kind::ExpireDrain(machine) => Self::ExpireDrain { machine: MachineId(machine) },
             Kind::ExpireLockSessions(expire) => Self::ExpireLockSessions {

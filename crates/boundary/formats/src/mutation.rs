@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use api::{At, Fault, Malformed, read, services};
 use cell::{
-    AddMachine, AddReplica, AddUser, CloseLockSession, DeletePackage, DeleteService, DrainMachine,
-    EndSaver, ForgetJob, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota, Mutation,
-    Oversell, RecordExec, RemoveMachine, RemoveReplica, RenewLockSession, ResumeRescheduling,
-    RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLogs, SetNoticeMax,
-    SetPackage, SetPlatform, SetReclamation, SetService, UndrainMachine, UseCapability,
+    AddMachine, AddReplica, AddUser, CloseLockSession, DeletePackage, DeleteSecret, DeleteService,
+    DrainMachine, EndSaver, ForgetJob, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota,
+    Mutation, Oversell, RecordExec, RemoveMachine, RemoveReplica, RenewLockSession,
+    ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability,
+    SetLogs, SetNoticeMax, SetPackage, SetPlatform, SetReclamation, SetSecret, SetService,
+    UndrainMachine, UseCapability,
 };
 use model::{CollectionId, GrantId, LockSessionId, ReplicaId, Time};
 
@@ -161,6 +162,12 @@ impl From<&Mutation> for MutationMessage {
             Mutation::SetService(SetService(service)) => Self::SetService(service.as_ref().into()),
             Mutation::SetPackage(SetPackage(package)) => Self::SetPackage(package.as_ref().into()),
             Mutation::DeletePackage(DeletePackage(id)) => Self::DeletePackage(id.to_string()),
+            Mutation::SetSecret(SetSecret { name, sealed }) => {
+                let (name, sealed) = (name.to_string(), Some(sealed.into()));
+                Self::SetSecret(op::SetSecret { name, sealed })
+            }
+            Mutation::DeleteSecret(DeleteSecret(name)) => Self::DeleteSecret(name.to_string()),
+            Mutation::ResealSecret(reseal) => Self::ResealSecret(crate::secrets::resealed(reseal)),
             Mutation::DeleteService(DeleteService { owner, name }) => {
                 Self::DeleteService(services::name(owner, name))
             }
@@ -293,6 +300,16 @@ impl TryFrom<MutationMessage> for Mutation {
             MutationMessage::SetPackage(package) => {
                 let package = package.try_into().field("setPackage")?;
                 Self::SetPackage(SetPackage(Arc::new(package)))
+            }
+            MutationMessage::SetSecret(set) => Self::SetSecret(SetSecret {
+                name: read::name(&set.name, "name").field("setSecret")?,
+                sealed: read::message(set.sealed, "sealed").field("setSecret")?,
+            }),
+            MutationMessage::DeleteSecret(name) => {
+                Self::DeleteSecret(DeleteSecret(read::name(&name, "deleteSecret")?))
+            }
+            MutationMessage::ResealSecret(reseal) => {
+                Self::ResealSecret(crate::secrets::reseal(reseal).field("resealSecret")?)
             }
             MutationMessage::DeletePackage(id) => {
                 Self::DeletePackage(DeletePackage(api::package::id(&id, "deletePackage")?))

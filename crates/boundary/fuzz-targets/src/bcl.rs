@@ -18,7 +18,7 @@ pub(crate) fn run(source: &[u8]) {
     }
     let variables = [("user", "ana"), ("cell", "dev")];
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    let settings = Settings { variables };
+    let settings = Settings { variables, ..Settings::default() };
     match bcl::evaluate("fuzz.bcl", source, &mut NoImports, &settings) {
         Ok(jobs) => {
             for job in &jobs {

@@ -174,6 +174,12 @@ pub enum ErrorKind {
          set env with its values instead"
     )]
     HiddenEnv,
+    /// Not the mode of a file.
+    #[error(transparent)]
+    FileMode(spec::FileModeError),
+    /// Not base64.
+    #[error("is not base64: letters, digits, '+' and '/', padded with '=' to a multiple of four")]
+    NotBase64,
     /// A required field is missing.
     #[error("{of} needs the field '{name}', such as {example}")]
     MissingField {

@@ -29,6 +29,7 @@ mod error;
 mod evaluate;
 mod explain;
 mod fields;
+mod files;
 mod grammar;
 mod health;
 mod images;

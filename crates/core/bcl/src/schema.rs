@@ -19,6 +19,7 @@ use crate::autoscale;
 use crate::ends;
 use crate::error::ErrorKind;
 use crate::fields::{Diagnostics, Fields, Shape};
+use crate::files;
 use crate::health;
 use crate::json::Json;
 use crate::network;
@@ -44,6 +45,9 @@ const JOB: Shape = Shape {
         "image",
         "packages",
         "env",
+        "files",
+        "secrets",
+        "secretEnv",
         "cpu",
         "ram",
         "disk",
@@ -124,6 +128,11 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
     let packages = fields.read_list("packages", PACKAGES, found, package);
     task.packages = packages.unwrap_or_default().into_iter().collect();
     task.env = usual.env;
+    task.files = files::files(&fields, found);
+    task.secrets =
+        fields.read_map("secrets", files::SECRETS, found, files::secret).unwrap_or_default();
+    let variables = fields.read_map("secretEnv", files::SECRET_ENV, found, files::secret);
+    task.secret_env = variables.unwrap_or_default();
     task.limit = usual.limit.over(task.limit);
     task.processes = usual.processes.unwrap_or(task.processes);
     task.ports = usual.ports.unwrap_or_default();

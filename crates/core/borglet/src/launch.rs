@@ -2,7 +2,7 @@
 
 use model::InstanceId;
 use poll::{Desired, DesiredAlloc};
-use spec::{Reference, TaskField, expand};
+use spec::{FileContent, FileMode, Reference, TaskField, expand};
 
 /// The path at which a task in an alloc sees the directory shared by all tasks of the alloc.
 pub const ALLOC_DIRECTORY: &str = "/alloc";
@@ -29,6 +29,17 @@ pub struct ImageDefaults {
     pub cmd: Vec<String>,
     /// The environment.
     pub env: Vec<(String, String)>,
+}
+
+/// A file that a task finds, with its references filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaunchFile {
+    /// Its path.
+    pub path: String,
+    /// Its content.
+    pub content: Vec<u8>,
+    /// Who may read it.
+    pub mode: FileMode,
 }
 
 /// A fully specified start of an instance.
@@ -59,6 +70,18 @@ impl Launch {
         env.retain(|(name, _)| !desired.spec.env.contains_key(name));
         env.extend(own);
         Self { instance: desired.instance, argv, env, uid, cpus: Vec::new(), desired }
+    }
+
+    /// The files that the task brings.
+    pub fn files(&self) -> impl Iterator<Item = LaunchFile> + '_ {
+        self.desired.spec.files.iter().map(|(path, file)| LaunchFile {
+            path: path.clone(),
+            content: match &file.content {
+                FileContent::Text(text) => fill(&self.desired, text).into_bytes(),
+                FileContent::Bytes(bytes) => bytes.to_vec(),
+            },
+            mode: file.mode,
+        })
     }
 
     /// Completes the start of a task whose root is an image: a job without a command runs the image's, with

@@ -22,8 +22,8 @@ mod usage;
 
 pub use cores::Topology;
 pub use launch::{
-    ALLOC_DIRECTORY, CLIENT_DIRECTORY, ImageDefaults, Launch, NOTICE_DIRECTORY, NOTICE_FILE,
-    PACKAGES_DIRECTORY, environment,
+    ALLOC_DIRECTORY, CLIENT_DIRECTORY, ImageDefaults, Launch, LaunchFile, NOTICE_DIRECTORY,
+    NOTICE_FILE, PACKAGES_DIRECTORY, environment,
 };
 pub use log_retention::{Exceeded, KeepAtMost, KeptLog, outdated};
 pub use poll::{

@@ -144,6 +144,17 @@ pub const PACKAGES_OF_A_USER_MAX: u64 = 10_000;
 pub const PACKAGE_BYTES_MAX: SharedBound = SharedBound::new(4 << 40);
 /// Maximum number of users beside its owner who may use a package, unless everyone may.
 pub const READERS_OF_A_PACKAGE_MAX: usize = 100;
+/// Maximum size of a version of a secret, in bytes as it is sealed: 64 KiB, and 16 bytes of the seal.
+pub const SEALED_BYTES_MAX: u64 = (64 << 10) + 16;
+/// Maximum number of versions of a secret that are kept; beyond it the oldest is dropped.
+pub const SECRET_VERSIONS_MAX: usize = 10;
+/// Maximum number of secrets per user.
+pub const SECRETS_OF_A_USER_MAX: u64 = 1_000;
+/// Maximum number of secrets. Users share it; one more is rejected.
+pub const SECRETS_MAX: SharedBound = SharedBound::new(10_000);
+/// Maximum size of all versions of all secrets, in bytes as they are sealed. Users share it; a version that would take
+/// more is rejected.
+pub const SECRET_BYTES_IN_ALL_MAX: SharedBound = SharedBound::new(64 << 20);
 /// Maximum number of users beside its owner whose jobs may be behind a service.
 pub const USERS_OF_A_SERVICE_MAX: usize = 100;
 /// Maximum length, in characters, of the labels of a service.

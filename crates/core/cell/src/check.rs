@@ -12,6 +12,7 @@ mod locks;
 mod packages;
 mod quota;
 mod replicas;
+mod secrets;
 mod services;
 mod update;
 mod user;
@@ -90,6 +91,7 @@ impl Cell {
         self.check_locks(&mut found);
         self.check_services(&mut found);
         self.check_packages_kept(&mut found);
+        self.check_secrets_kept(&mut found);
         found.violations
     }
 

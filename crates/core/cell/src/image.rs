@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use model::{
     Capability, CellName, CollectionId, GcuFactor, Grant, GrantId, Level, LockSessionId, LogIndex,
-    MachineId, MachineName, Member, Package, Reclamation, ReplicaId, Serial, Service, SessionId,
-    Span, Time, UserName, attribute,
+    MachineId, MachineName, Member, Package, Reclamation, ReplicaId, Secret, Serial, Service,
+    SessionId, Span, Time, UserName, attribute,
 };
 use spec::LogSettings;
 use thiserror::Error;
@@ -90,6 +90,8 @@ pub struct Image {
     pub services: Vec<Arc<Service>>,
     /// The versions of packages, by owner, name and version.
     pub packages: Vec<Arc<Package>>,
+    /// The secrets, by owner and name.
+    pub secrets: Vec<Arc<Secret>>,
 }
 
 /// The image of the cell before its first operation.
@@ -209,6 +211,7 @@ impl Cell {
             files_changed: self.locks.changed,
             services: self.services().cloned().collect(),
             packages: self.packages().cloned().collect(),
+            secrets: self.secrets().cloned().collect(),
         }
     }
 
@@ -364,6 +367,13 @@ impl Cell {
                 return Err(ImageError::Twice { what: "package", which: package.id.to_string() });
             }
             cell.packages.put(package);
+        }
+        for secret in image.secrets {
+            if cell.secret(&secret.owner, &secret.name).is_some() {
+                let which = format!("{}/{}", secret.owner, secret.name);
+                return Err(ImageError::Twice { what: "secret", which });
+            }
+            cell.secrets.put(secret);
         }
         Ok(cell)
     }

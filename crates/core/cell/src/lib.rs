@@ -50,6 +50,7 @@ pub use apply::rescheduling::ResumeRescheduling;
 pub use apply::restart::RestartJob;
 pub use apply::rolling::UpdateStep;
 pub use apply::saving::EndSaver;
+pub use apply::secrets::{DeleteSecret, ResealSecret, ResealedVersion, SetSecret};
 pub use apply::services::{DeleteService, SetService};
 pub use apply::update::{ChangeKind, ResizeJob, UpdateJob};
 pub use apply::user::{AddUser, RevokeUser};

@@ -8,8 +8,8 @@ mod reason;
 
 use model::{
     Band, Beyond, CollectionId, Digest, Dimension, FilePath, GrantId, InstanceId, JobName, Level,
-    LockMode, LockSessionId, LogIndex, MachineName, PackageId, Priority, ReplicaId, Sequencer,
-    Serial, SessionId, Span, TaskId, TaskIndex, UpdateAction, UserName, Version,
+    LockMode, LockSessionId, LogIndex, MachineName, PackageId, Priority, ReplicaId, SecretName,
+    Sequencer, Serial, SessionId, Span, TaskId, TaskIndex, UpdateAction, UserName, Version,
 };
 use spec::{Autoscale, CpuRam, FieldName, Path};
 
@@ -476,6 +476,22 @@ pub enum Rejection {
         /// Its name.
         job: JobName,
     },
+    /// The user has no such secret.
+    NoSuchSecret {
+        /// The user.
+        owner: UserName,
+        /// The name.
+        name: SecretName,
+    },
+    /// A live job of its owner names the secret.
+    SecretInUse {
+        /// Its owner.
+        owner: UserName,
+        /// Its name.
+        name: SecretName,
+        /// The job.
+        job: JobName,
+    },
     /// A service would have the name of a live job of its owner.
     NameOfJob {
         /// The owner.
@@ -553,6 +569,7 @@ impl Rejection {
             | Self::NoSuchFile(_)
             | Self::NoSuchService { .. }
             | Self::NoSuchPackage { .. }
+            | Self::NoSuchSecret { .. }
             | Self::NoSuchReplica(_) => RejectionClass::NotFound,
             Self::NotAllowed { .. }
             | Self::ForeignSession { .. }
@@ -567,6 +584,7 @@ impl Rejection {
             | Self::NameOfService { .. }
             | Self::PackageVersionExists { .. }
             | Self::PackageInUse { .. }
+            | Self::SecretInUse { .. }
             | Self::AnswerForgotten { .. }
             | Self::Fixed { .. }
             | Self::JobEnded { .. }

@@ -101,6 +101,11 @@ pub enum Reply {
         /// The service of that name until then; `None` if there was none.
         before: Option<Arc<Service>>,
     },
+    /// The secret has a new version.
+    SecretSet {
+        /// Its number.
+        version: u32,
+    },
     /// The package is set.
     PackageSet {
         /// Whether the version existed.

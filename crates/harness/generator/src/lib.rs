@@ -7,6 +7,8 @@
 //! Deliberately absent: operations that are not mutations, and mutations made to fit a cell's
 //! state.
 
+mod secrets;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -104,7 +106,7 @@ pub struct Values {
     pub sequencer: BoxedStrategy<Option<Sequencer>>,
     /// Names of services.
     pub service: BoxedStrategy<JobName>,
-    /// Versions of packages; `None`: no mutation is about packages.
+    /// Versions of packages; `None`: no mutation is about packages or secrets.
     pub package: Option<BoxedStrategy<PackageId>>,
     /// Ports of services.
     pub port: BoxedStrategy<PortName>,
@@ -279,7 +281,12 @@ pub fn mutation(values: &Values) -> BoxedStrategy<Mutation> {
     ];
     match &values.package {
         None => others.boxed(),
-        Some(package) => prop_oneof![80 => others, 1 => packages(values, package)].boxed(),
+        Some(package) => prop_oneof![
+            80 => others,
+            1 => packages(values, package),
+            1 => secrets::mutations(values),
+        ]
+        .boxed(),
     }
 }
 

@@ -26,6 +26,7 @@ const OPTIONS: &[&str] = &[
     "cmd",
     "image",
     "packages",
+    "secrets",
     "check",
     "priority",
     "label",
@@ -97,6 +98,12 @@ pub fn job_spec(name: &str, tasks: u32, options: &[&str]) -> Result<JobSpec, Scr
             "image" => job.task.image = Some(package(value)?),
             "packages" => {
                 job.task.packages = value.split(',').map(package).collect::<Result<_, _>>()?;
+            }
+            "secrets" => {
+                let secret = |name: &str| -> Result<_, ScriptError> {
+                    Ok((format!("/etc/{name}"), model::SecretName::new(name)?))
+                };
+                job.task.secrets = value.split(',').map(secret).collect::<Result<_, _>>()?;
             }
             "check" => job.task.health_check = Some(HealthCheck::on(PortName::new(value)?)),
             "priority" => job.priority = value.parse::<Priority>()?,

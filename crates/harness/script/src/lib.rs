@@ -15,6 +15,7 @@ mod packages;
 mod policy;
 mod request;
 mod script;
+mod secrets;
 mod services;
 mod update;
 mod words;

@@ -145,6 +145,7 @@ pub(super) fn start(
     let users: Vec<_> =
         recovered.iter().map(|found| (found.launch.instance, found.launch.uid)).collect();
     provided.clients.adopt(&users);
+    provided.secrets.adopt(&adopted);
     for found in &recovered {
         let instance = found.launch.instance;
         match files.binds(instance) {

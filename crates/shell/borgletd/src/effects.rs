@@ -24,6 +24,7 @@ use super::packages::Packages;
 use super::ports;
 use super::probe;
 use super::readable::readable;
+use super::secrets::TaskSecrets;
 use super::starts::{Starts, Stopped, UnderWay};
 use super::tasks::{Files, InstanceState};
 use super::uids::Uids;
@@ -87,6 +88,8 @@ pub(crate) struct Provided {
     pub(super) clients: Clients,
     /// Their packages.
     pub(super) packages: Packages,
+    /// Their secrets.
+    pub(super) secrets: TaskSecrets,
 }
 
 impl Provided {
@@ -96,6 +99,9 @@ impl Provided {
         if launch.desired.spec.api {
             found.binds.push(self.clients.begin(launch.instance, uid).await?);
         }
+        let secrets = self.secrets.begin(launch).await?;
+        found.binds.extend(secrets.binds);
+        found.secret_env = secrets.env;
         Ok(found)
     }
 
@@ -103,6 +109,7 @@ impl Provided {
     fn end(&self, instance: InstanceId) {
         self.clients.end(instance);
         self.packages.end(instance);
+        self.secrets.end(instance);
     }
 }
 
@@ -424,7 +431,8 @@ impl Executor {
         };
         let mut provided = FoundPackages::default();
         let spec = &launch.desired.spec;
-        if spec.api || spec.image.is_some() || !spec.packages.is_empty() {
+        let has_secrets = !spec.secrets.is_empty() || !spec.secret_env.is_empty();
+        if spec.api || spec.image.is_some() || !spec.packages.is_empty() || has_secrets {
             // Masters and stores may take their time.
             drop(turn);
             provided = match start.unless_stopped(self.provided.begin(&launch, uid)).await? {

@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 
 use borglet::ImageDefaults;
-use linux::record::{Bind, ImageRoot};
+use linux::record::{Bind, ImageRoot, SecretVariable};
 
 /// What a task finds of its packages.
 #[derive(Debug, Default)]
 pub(super) struct FoundPackages {
     /// Its packages of files.
     pub(super) binds: Vec<Bind>,
+    /// Its variables with secrets.
+    pub(super) secret_env: Vec<SecretVariable>,
     /// Its root, if that is an image.
     pub(super) image: Option<FoundImage>,
 }

@@ -44,8 +44,10 @@ mod program;
 mod readable;
 mod retained_logs;
 mod savers;
+mod secrets;
 mod service;
 mod starts;
+mod task_files;
 mod task_metrics;
 mod task_network;
 mod tasks;
@@ -214,7 +216,8 @@ fn run(mut options: Options, listener: TcpListener) -> anyhow::Result<()> {
             tracing::error!("this machine can run no tasks: {reason}");
         }
         let packages = Packages::new(&files, credentials.clone(), masters.clone())?;
-        let provided = Provided { clients: clients.clone(), packages: packages.clone() };
+        let secrets = secrets::TaskSecrets::new(&files, credentials.clone(), masters.clone());
+        let provided = Provided { clients: clients.clone(), packages: packages.clone(), secrets };
         let driver = driver::start(files.clone(), provided, machine, options.uids, probed)?;
         let cell = credentials.credentials().cell().to_owned();
         let service = service::Service::new(driver.clone(), files.clone(), cell, masters);
@@ -295,6 +298,7 @@ fn end(files: &tasks::Files) -> anyhow::Result<()> {
     files.sweep_savers()?;
     files.release_alloc_networks();
     clients::remove_all(files);
+    secrets::remove_all(files);
     probe::clear(files)?;
     files.remove_cgroup()
 }

@@ -81,6 +81,7 @@ fn start(files: &Files, uids: Uids) -> anyhow::Result<OwnedFd> {
         jail: Jail::host(files.executable().to_owned()),
         network: None,
         capabilities: Vec::new(),
+        secret_env: Vec::new(),
         bindable_ports: BindablePorts::Any,
     };
     Ok(task.start(files.shims(), &launch)?.shim)

@@ -157,6 +157,7 @@ impl Files {
             jail,
             network: None,
             capabilities: Vec::new(),
+            secret_env: Vec::new(),
             bindable_ports: self.bindable([]),
         };
         Ok((attempt, launch))

@@ -34,7 +34,7 @@ use super::log_settings::KnownLogSettings;
 use super::names::TaskResolver;
 use super::owners::Owners;
 use super::port_isolation::{PortIsolation, WantedPortIsolation};
-use super::{notice, oom, program};
+use super::{notice, oom, program, task_files};
 
 /// An instance's specification from the order, with the newest limit applied to it. It is stored
 /// beside the launch record, for recovery after a restart.
@@ -293,7 +293,9 @@ impl Files {
         }
         jail.binds.extend(alloc.map(|alloc| self.shown_alloc(alloc)).transpose()?);
         jail.binds.extend(provided.binds);
-        jail.binds.push(notice::bind(&self.task(*instance)?));
+        let task = self.task(*instance)?;
+        jail.binds.push(notice::bind(&task));
+        jail.binds.extend(task_files::prepare(&task, launch, self.isolation)?);
         let network = self.network_of(&launch.desired)?;
         jail.resolv_conf = self.resolver.of(user.as_str(), network.as_ref().map(|its| its.gateway));
         Ok(record::Launch {
@@ -314,6 +316,7 @@ impl Files {
             stop_signal,
             working_directory,
             jail,
+            secret_env: provided.secret_env,
             // In a network of its own every port is the task's.
             bindable_ports: match network {
                 Some(_) => BindablePorts::Any,
@@ -561,6 +564,7 @@ impl Files {
 /// Discards the home directory of an ended instance. An empty one goes with the instance's directory:
 /// where many tasks come and go, deleting each takes more than it gives.
 pub(super) fn discard_home(instance: InstanceId, task: &TaskDirectory) {
+    task_files::remove(task);
     let home = fs::read_dir(task.path().join(record::HOME_DIRECTORY));
     let is_empty = home.is_ok_and(|mut entries| entries.next().is_none());
     if is_empty && !task.path().join(record::IMAGE_DIRECTORY).exists() {

@@ -13,6 +13,7 @@ use super::ListArgs;
 use super::log_settings::{self, LogsArgs};
 use super::notice_max::{self, NoticeMaxArgs};
 use super::reclaim::{self, ReclaimArgs};
+use super::secret;
 use super::show::{self, Printer};
 
 #[derive(Debug, Args)]
@@ -45,6 +46,11 @@ enum Command {
     /// A task has its own notice between SIGTERM and SIGKILL, at most this one: when it is killed, drained,
     /// updated or preempted. It also shortens the time of tasks that are being stopped already.
     NoticeMax(NoticeMaxArgs),
+    /// Make a new key, and seal all secrets with it.
+    ///
+    /// Every master must answer, so that each has the new key. Masters delete the old one when nothing is
+    /// sealed with it any more.
+    RotateKey,
     /// Resume marking unreachable machines down although many are, so that their tasks are
     /// rescheduled.
     ///
@@ -61,6 +67,7 @@ pub(super) fn cell(cell: Target<'_>, args: &CellArgs) -> Done {
         Some(Command::Logs(args)) => log_settings::logs(cell, args),
         Some(Command::Reclaim(args)) => reclaim::reclaim(cell, args),
         Some(Command::NoticeMax(args)) => notice_max::notice_max(cell, args),
+        Some(Command::RotateKey) => secret::rotate_key(cell),
         Some(Command::ResumeRescheduling) => resume(cell),
     }
 }

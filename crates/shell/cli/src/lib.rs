@@ -37,6 +37,7 @@ mod registry_image;
 mod restart;
 mod run;
 mod saver;
+mod secret;
 mod selection;
 mod service;
 mod show;
@@ -149,6 +150,9 @@ pub enum Command {
     /// Manage packages: versions of sets of files that tasks use.
     #[command(subcommand)]
     Package(package::Command),
+    /// Manage secrets: what your tasks need and nobody else may see.
+    #[command(subcommand)]
+    Secret(secret::Command),
     /// Manage services: one name in BNS and DNS for the tasks of several jobs.
     #[command(subcommand)]
     Service(service::Command),
@@ -489,6 +493,7 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Unpack { destination } => copy::unpack_here(&destination)?,
         Command::Bns(command) => bns::bns(cell, &command)?,
         Command::Package(command) => package::package(cell, &command)?,
+        Command::Secret(command) => secret::secret(cell, &command)?,
         Command::Service(command) => service::service(cell, &command)?,
         Command::Proxy(args) => proxyd::start(cell, &args)?,
         Command::Metrics(args) => metrics::metrics(cell, &args)?,

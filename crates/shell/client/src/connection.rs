@@ -19,6 +19,7 @@ use rpc::service::names_client::NamesClient;
 use rpc::service::packages_client::PackagesClient;
 use rpc::service::quota_client::QuotaClient;
 use rpc::service::replicas_client::ReplicasClient;
+use rpc::service::secrets_client::SecretsClient;
 use rpc::service::services_client::ServicesClient;
 use rpc::service::tasks_client::TasksClient;
 use rpc::service::updates_client::UpdatesClient;
@@ -81,6 +82,8 @@ pub struct MasterClient<T = Channel> {
     pub names: NamesClient<T>,
     /// Versions of packages.
     pub packages: PackagesClient<T>,
+    /// Secrets of the user.
+    pub secrets: SecretsClient<T>,
     /// Services: one name and one port for the tasks of several jobs.
     pub services: ServicesClient<T>,
     /// Locks and small files.
@@ -125,6 +128,7 @@ where
             names: client!(NamesClient),
             services: client!(ServicesClient),
             packages: client!(PackagesClient),
+            secrets: client!(SecretsClient),
             locks: client!(LocksClient),
             replicas: ReplicasClient::new(channel).max_decoding_message_size(most),
         }

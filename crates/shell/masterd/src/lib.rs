@@ -36,6 +36,7 @@ pub mod recover;
 mod request;
 mod restarts;
 pub mod restorations;
+mod secret_keys;
 mod service;
 mod sigma_server;
 mod streams;
@@ -125,6 +126,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     let authority = Arc::new(authority);
     let validity = Validity::lasting(options.validity);
     let credentials = Rotating::new(authority.issue(&Identity::Master, validity)?)?;
+    let secret_keys = secret_keys::SecretKeys::open(&directory.tls(), credentials.clone())?;
     let refusals = rpc::transport::Refusals::default();
     let (log, recovered) = recover::recover(&directory)?;
     identity::check(&directory, itself.id())?;
@@ -211,6 +213,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         peers: peers.handle(),
         authority: Arc::clone(&authority),
         credentials: credentials.clone(),
+        secret_keys,
         validity: options.validity,
         past: past::Past::of(directory.path()),
         events: EventSource::new(&directory.events(), keeper.kept()),
@@ -221,6 +224,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         sigma: sigma.as_ref().map(|bound| bound.sessions.clone()),
     });
     serve.spawn(api.record_usage(options.usage_history_interval));
+    serve.spawn(api.keep_secret_keys());
     let routes = api.routes(directory.checkpoints())?;
     let limits = rpc::transport::Limits { drain: Duration::from_millis(200), ..Default::default() };
     let served = process::block_on(&serve, async {

@@ -239,6 +239,7 @@ fn answered(directory: &Path, asked: v1::PastQuestion) -> Result<Answered, Statu
         Question::Users(_) => Answer::Users(reads.users()),
         Question::Quota(asked) => Answer::Quota(reads.quota(&asked)?),
         Question::Capabilities(asked) => Answer::Capabilities(reads.capabilities(&asked)),
+        Question::Secrets(_) => Answer::Secrets(reads.secrets()),
         Question::Packages(asked) => Answer::Packages(reads.packages(&asked)?),
         Question::Services(asked) => Answer::Services(reads.services(asked)?),
         Question::Names(asked) => Answer::Names(reads.names(asked)?),

@@ -21,7 +21,7 @@ pub(crate) enum Request {
     OpenSession(Caller),
     /// A request in a session.
     Mutate(RequestId, Caller, Mutation),
-    /// A request of a machine that joins or renews its certificate, or of a replica that joins.
+    /// A request of a machine that joins, renews its certificate or reads secrets, or of a replica that joins.
     Enrolment(Op),
     /// Decide about proposed assignments.
     Propose(SchedulerName, Vec<Assignment>),

@@ -36,6 +36,7 @@ mod routes;
 mod scheduling;
 mod scrape;
 mod scrape_usage;
+mod secrets;
 mod service_discovery;
 mod service_endpoints;
 mod services;
@@ -77,6 +78,7 @@ use self::quota::Quota;
 use self::replicas::Replicas;
 use self::scheduling::Schedulers;
 use self::scrape::Sources;
+use self::secrets::Secrets;
 use self::services::Services;
 use self::tasks::Tasks;
 use self::updates::Updates;
@@ -85,6 +87,7 @@ use self::whole_cell::WholeCell;
 use crate::handle::Core;
 use crate::metrics::{Metrics, Requests};
 use crate::past::Past;
+use crate::secret_keys::SecretKeys;
 use crate::streams::Streams;
 use crate::{agents, peers};
 
@@ -96,6 +99,8 @@ pub(crate) struct Components {
     pub(crate) authority: Arc<Authority>,
     /// What the replica signs statements with.
     pub(crate) credentials: Rotating,
+    /// What secrets are sealed with.
+    pub(crate) secret_keys: SecretKeys,
     /// The validity of certificates for machines and schedulers.
     pub(crate) validity: Duration,
     pub(crate) past: Past,
@@ -128,6 +133,7 @@ pub(crate) struct Api {
     names: NameService,
     services: Services,
     packages: Packages,
+    secrets: Secrets,
     locks: Locks,
     replicas: Replicas,
     schedulers: Schedulers,
@@ -193,15 +199,21 @@ impl Api {
             names,
             services: Services::new(door.clone()),
             packages,
+            secrets: Secrets::new(door.clone(), components.secret_keys.clone()),
             locks,
             replicas: Replicas::new(door.clone()),
             schedulers: Schedulers::new(door.clone()),
-            enroller: Enroller::new(door.clone(), issuer),
+            enroller: Enroller::new(door.clone(), issuer, components.secret_keys),
             monitoring: Monitoring::new(door.clone(), Arc::new(registry)),
             door,
             agents,
             requests,
         }
+    }
+
+    /// Keeps the keys with which secrets are sealed. Never ends.
+    pub(super) fn keep_secret_keys(&self) -> impl Future<Output = ()> + use<> {
+        secrets::keep(self.door.core.clone(), self.secrets.keys())
     }
 
     /// Records the history of what the cell uses, at each multiple of an interval. Never ends.

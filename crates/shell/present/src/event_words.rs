@@ -217,6 +217,12 @@ fn detail(record: &Record) -> String {
                 package.id, package.kind, package.stored, package.digest, package.id.owner
             )
         }
+        EventKind::SecretSet { owner, name, version } => {
+            format!("secret {owner}/{name} version {version}")
+        }
+        EventKind::SecretDeleted { owner, name } => format!("secret {owner}/{name}"),
+        EventKind::SecretRead { name, version } => format!("secret {name} version {version}"),
+        EventKind::SecretResealed { owner, name } => format!("secret {owner}/{name}"),
         EventKind::PackageDeleted { id } => id.to_string(),
         EventKind::Lock { path, user, session, mode, generation, .. } => {
             format!("{path} {mode} by {user}, session {session}, generation {generation}")

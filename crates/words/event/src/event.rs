@@ -6,8 +6,8 @@ use std::sync::Arc;
 use model::{
     Band, Capability, Certificate, CollectionId, End, FilePath, FinalUsage, GcuFactor, Grant,
     InstanceId, JobName, Level, LockMode, LockSessionId, LogIndex, MachineId, MachineName,
-    MemberChange, Package, PackageId, Reclamation, ReplicaId, Resources, SchedulerName, Serial,
-    Service, Shortage, Span, UserName, Version,
+    MemberChange, Package, PackageId, Reclamation, ReplicaId, Resources, SchedulerName, SecretName,
+    Serial, Service, Shortage, Span, UserName, Version,
 };
 
 use spec::{CpuRam, FieldChange, LogSettings};
@@ -320,6 +320,36 @@ pub enum EventKind {
         /// Which.
         id: PackageId,
     },
+    /// A secret has a new version.
+    SecretSet {
+        /// Its owner.
+        owner: UserName,
+        /// Its name.
+        name: SecretName,
+        /// The number of the version.
+        version: u32,
+    },
+    /// A secret was deleted.
+    SecretDeleted {
+        /// Its owner.
+        owner: UserName,
+        /// Its name.
+        name: SecretName,
+    },
+    /// A machine reads a version of a secret, for a task that starts there.
+    SecretRead {
+        /// The name of the secret, which is its job's owner's.
+        name: SecretName,
+        /// The number of the version.
+        version: u32,
+    },
+    /// The versions of a secret were sealed with another key.
+    SecretResealed {
+        /// Its owner.
+        owner: UserName,
+        /// Its name.
+        name: SecretName,
+    },
     /// A user was given a certificate.
     UserAdded {
         /// The user.
@@ -542,6 +572,10 @@ impl EventKind {
             Self::ServiceDeleted { .. } => "DELETE_SERVICE",
             Self::PackageSet { .. } => "SET_PACKAGE",
             Self::PackageDeleted { .. } => "DELETE_PACKAGE",
+            Self::SecretSet { .. } => "SET_SECRET",
+            Self::SecretDeleted { .. } => "DELETE_SECRET",
+            Self::SecretRead { .. } => "READ_SECRET",
+            Self::SecretResealed { .. } => "RESEAL_SECRET",
             Self::UserAdded { .. } => "ADD_USER",
             Self::UserRevoked { .. } => "REVOKE_USER",
             Self::Bootstrapped => "FOUND",

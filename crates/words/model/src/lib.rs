@@ -28,6 +28,7 @@ mod random;
 mod reclamation;
 mod resources;
 mod saving;
+mod secret;
 mod serial;
 mod service;
 mod share;
@@ -53,7 +54,8 @@ pub use label::{LabelQuery, LabelQueryError, LabelTerm, Labels, can_be_queried};
 pub use machine::{End, FinalUsage, HeldPorts, MachineReport, PortRange};
 pub use member::{Member, MemberChange};
 pub use name::{
-    CellName, JobName, MachineName, NameError, PackageName, PortName, SchedulerName, UserName,
+    CellName, JobName, MachineName, NameError, PackageName, PortName, SchedulerName, SecretName,
+    UserName,
 };
 pub use notice::{NoticeDelivery, NoticeReason};
 pub use package::{
@@ -72,6 +74,9 @@ pub use random::Random;
 pub use reclamation::Reclamation;
 pub use resources::{Bytes, Dimension, GcuFactor, MilliCores, Permille, QuantityError, Resources};
 pub use saving::{SaverOutcome, Saving};
+pub use secret::{
+    SEALED_NONCE_BYTES, SECRET_KEY_ID_BYTES, Sealed, Secret, SecretKeyId, SecretVersion,
+};
 pub use serial::{Serial, SerialError};
 pub use service::Service;
 pub use share::{Asker, Beyond, Held, SharedBound};

@@ -118,6 +118,11 @@ macro_rules! name {
 }
 
 name!(
+    /// The name of a secret.
+    SecretName,
+    "secret name"
+);
+name!(
     /// A user of the cell, who owns jobs and holds quota.
     UserName,
     "user name"

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
     Appclass, Band, Capability, JobName, KernelFeature, PackageId, PackageReference, PortName,
-    Priority, Resources, SchedulingClass, Span, TaskIndex, UserName,
+    Priority, Resources, SchedulingClass, SecretName, Span, TaskIndex, UserName,
 };
 
 use crate::{
     Autoscale, Constraint, Cores, CpuRam, DisruptionBudget, HealthCheck, JobReference, Kind,
-    LogPolicy, MetricsPage, Network, RestartPolicy, Saver, UpdatePolicy,
+    LogPolicy, MetricsPage, Network, RestartPolicy, Saver, TaskFile, UpdatePolicy,
 };
 
 /// A job description: a number of tasks that run the same program, or of allocs in which tasks of
@@ -87,6 +87,12 @@ pub struct TaskSpec {
     pub packages: BTreeSet<PackageReference>,
     /// The environment, in addition to the Borglet's variables; values may contain references.
     pub env: BTreeMap<String, String>,
+    /// Files that it finds at paths of its own; texts may contain references.
+    pub files: BTreeMap<String, TaskFile>,
+    /// Secrets of the job's owner that it finds in files, by their paths.
+    pub secrets: BTreeMap<String, SecretName>,
+    /// Secrets of the job's owner that it finds in variables, by their names.
+    pub secret_env: BTreeMap<String, SecretName>,
     /// The maximum usage of each resource: the limit, in the paper's term.
     pub limit: Resources,
     /// Whether it shares the cores of its machine.
@@ -266,6 +272,11 @@ impl JobSpec {
         self.task.image.iter().chain(&self.task.packages).map(|package| package.of(owner))
     }
 
+    /// The secrets of its owner that its tasks use.
+    pub fn secrets(&self) -> impl Iterator<Item = &SecretName> {
+        self.task.secrets.values().chain(self.task.secret_env.values())
+    }
+
     /// The band whose quota the job is charged to. Neither jobs in the free band nor jobs that run
     /// in an alloc set are charged; the alloc set is charged as a whole.
     #[must_use]
@@ -310,6 +321,9 @@ impl TaskSpec {
             image: None,
             packages: BTreeSet::new(),
             env: BTreeMap::new(),
+            files: BTreeMap::new(),
+            secrets: BTreeMap::new(),
+            secret_env: BTreeMap::new(),
             limit: Resources {
                 cpu: model::MilliCores(100),
                 ram: model::Bytes(64 << 20),

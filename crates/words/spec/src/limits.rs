@@ -17,6 +17,16 @@ pub const ENV_BYTES_MAX: usize = 128 << 10;
 pub const PORTS_MAX: usize = 64;
 /// Packages per task, without its image.
 pub const PACKAGES_MAX: usize = 64;
+/// Files per task, secrets in files included.
+pub const TASK_FILES_MAX: usize = 64;
+/// Bytes of one file of a task, with its references filled in.
+pub const TASK_FILE_BYTES_MAX: usize = 64 << 10;
+/// Bytes of all files of a task, with their references filled in.
+pub const TASK_FILES_BYTES_MAX: usize = 256 << 10;
+/// Bytes of the path of a file of a task.
+pub const TASK_FILE_PATH_BYTES_MAX: usize = 512;
+/// Secrets per task, in files and in variables.
+pub const TASK_SECRETS_MAX: usize = 64;
 /// Labels per job.
 pub const LABELS_MAX: usize = 64;
 /// Characters of a label's key or value.

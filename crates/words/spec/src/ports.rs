@@ -14,10 +14,18 @@ impl TaskSpec {
     /// health check uses.
     #[must_use]
     pub fn all_ports(&self) -> BTreeSet<PortName> {
-        let referred = self.cmd.iter().chain(self.env.values()).flat_map(|text| referred(text));
+        let texts = self.cmd.iter().chain(self.env.values()).map(String::as_str);
+        let referred = texts.chain(self.file_texts()).flat_map(referred);
         let checked = self.health_check.iter().flat_map(checked);
         let numbered = self.network.numbers().keys().cloned();
         self.ports.iter().cloned().chain(numbered).chain(referred).chain(checked).collect()
+    }
+}
+
+impl TaskSpec {
+    /// The texts of its files.
+    fn file_texts(&self) -> impl Iterator<Item = &str> {
+        self.files.values().filter_map(|file| file.content.text())
     }
 }
 
@@ -43,7 +51,8 @@ impl JobSpec {
         let cmd = change.cmd.as_ref().unwrap_or(&self.task.cmd);
         let kept = self.task.env.iter().filter(|(name, _)| !change.env.contains_key(*name));
         let env = kept.map(|(_, value)| value).chain(change.env.values());
-        let referred = cmd.iter().chain(env).flat_map(|text| referred(text));
+        let texts = cmd.iter().chain(env).map(String::as_str).chain(self.task.file_texts());
+        let referred = texts.flat_map(referred);
         let checked = self.health_check(index).into_iter().flat_map(checked);
         let numbered = self.task.network.numbers().keys().cloned();
         listed.iter().cloned().chain(numbered).chain(referred).chain(checked).collect()
@@ -90,6 +99,10 @@ impl<'a> UsualPorts<'a> {
         }
         for name in task.cmd.iter().flat_map(|text| referred(text)) {
             ports.entry(name).or_default().cmd = true;
+        }
+        for name in task.file_texts().flat_map(referred) {
+            // No override takes it away.
+            ports.entry(name).or_default().checked = true;
         }
         if let Some(check) = &task.health_check {
             for name in checked(check) {

@@ -68,6 +68,15 @@ fn of_task(task: &TaskSpec) -> u64 {
     sum([
         texts(&task.cmd),
         map(&task.env),
+        sum(task
+            .files
+            .iter()
+            .map(|(path, file)| text(path).saturating_add(file.content.len() as u64))),
+        sum(task
+            .secrets
+            .iter()
+            .chain(&task.secret_env)
+            .map(|(place, secret)| text(place).saturating_add(text(secret.as_str())))),
         entries(task.ports.len()),
         sum(task.image.iter().chain(&task.packages).map(package)),
         constraints(&task.constraints),

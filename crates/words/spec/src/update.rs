@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use model::{Dimension, PackageName, PackageReference, TaskIndex};
+use model::{Dimension, PackageName, PackageReference, SecretName, TaskIndex};
 
 use crate::difference::around;
-use crate::{Cores, HealthCheck, JobSpec, MetricsPage, Probe, TaskOverride};
+use crate::{Cores, HealthCheck, JobSpec, MetricsPage, Probe, TaskFile, TaskOverride};
 
 /// The maximum number of changes that are listed for an update; more are counted.
 pub const CHANGES_MAX: usize = 64;
@@ -126,6 +126,9 @@ pub const FIELDS: &[Field] = fields! {
     "image" Restart |a, b| a.task.image != b.task.image;
     "packages" Restart |a, b| a.task.packages != b.task.packages;
     "env" Restart |a, b| a.task.env != b.task.env;
+    "files" Restart |a, b| a.task.files != b.task.files;
+    "secrets" Restart |a, b| a.task.secrets != b.task.secrets;
+    "secretEnv" Restart |a, b| a.task.secret_env != b.task.secret_env;
     "processes" Restart |a, b| a.task.processes != b.task.processes;
     "cores" Restart |a, b| a.task.cores != b.task.cores;
     "cpuSlack" Restart |a, b| a.task.cpu_slack != b.task.cpu_slack;
@@ -265,6 +268,15 @@ impl JobSpec {
                 "env" => map(&one.env, &two.env, |key, _, _| {
                     add(&format!("env.{key}"), String::new(), String::new());
                 }),
+                "files" => map(&one.files, &two.files, |key, old, new| {
+                    add(&format!("files[\"{key}\"]"), file(old), file(new));
+                }),
+                "secrets" => map(&one.secrets, &two.secrets, |key, old, new| {
+                    add(&format!("secrets[\"{key}\"]"), secret(old), secret(new));
+                }),
+                "secretEnv" => map(&one.secret_env, &two.secret_env, |key, old, new| {
+                    add(&format!("secretEnv.{key}"), secret(old), secret(new));
+                }),
                 "cmd" => elements(&one.cmd, &two.cmd, |name, old, new| add(name, old, new)),
                 "image" => {
                     let text = |image: &Option<PackageReference>| {
@@ -340,6 +352,9 @@ impl crate::TaskSpec {
             || self.image != other.image
             || self.packages != other.packages
             || self.env != other.env
+            || self.files != other.files
+            || self.secrets != other.secrets
+            || self.secret_env != other.secret_env
             || self.processes != other.processes
             || self.cores != other.cores
             || self.cpu_slack != other.cpu_slack
@@ -364,15 +379,24 @@ fn cut(text: &str) -> String {
     }
 }
 
-fn map(
-    old: &BTreeMap<String, String>,
-    new: &BTreeMap<String, String>,
-    mut each: impl FnMut(&str, Option<&String>, Option<&String>),
+fn map<T: PartialEq>(
+    old: &BTreeMap<String, T>,
+    new: &BTreeMap<String, T>,
+    mut each: impl FnMut(&str, Option<&T>, Option<&T>),
 ) {
     let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     for key in keys.into_iter().filter(|key| old.get(*key) != new.get(*key)).take(CHANGES_MAX) {
         each(key, old.get(key), new.get(key));
     }
+}
+
+/// A file in words, without its content, which may be secret.
+fn file(file: Option<&TaskFile>) -> String {
+    file.map(|file| format!("{} bytes, mode {}", file.content.len(), file.mode)).unwrap_or_default()
+}
+
+fn secret(name: Option<&SecretName>) -> String {
+    name.map(ToString::to_string).unwrap_or_default()
 }
 
 /// The packages that differ, each by its name with both versions.

@@ -5,6 +5,7 @@ mod autoscale;
 mod constraints;
 mod cores;
 mod ends;
+mod files;
 mod health;
 mod logs;
 mod network;
@@ -24,7 +25,7 @@ use crate::limits;
 use crate::path::{Location, Path};
 use crate::ports::UsualPorts;
 use crate::template::{self, TaskField};
-use crate::{HealthCheck, JobSpec, Kind, LogPolicy, TaskOverride, TaskSpec};
+use crate::{JobSpec, Kind, LogPolicy, TaskOverride, TaskSpec};
 
 /// A problem in a description.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -178,6 +179,28 @@ pub enum ProblemKind {
     /// Whole cores that tasks cannot have.
     #[error(transparent)]
     Cores(CoresProblem),
+    /// A path at which no task can have a file.
+    #[error(
+        "is not a path for a file of a task: use an absolute path without '.', '..', empty parts and control \
+         characters, of at most {} bytes",
+        limits::TASK_FILE_PATH_BYTES_MAX
+    )]
+    BadFilePath,
+    /// A path that tasks have from the cell or the kernel.
+    #[error("is in {directory}, where tasks have no files of their own: choose another path")]
+    ReservedPath {
+        /// The directory.
+        directory: &'static str,
+    },
+    /// A file at or below the path of another one.
+    #[error("is at or below another file, {}: give each file a place of its own", .other.escape_debug())]
+    FileBelowFile {
+        /// The path of the other file.
+        other: String,
+    },
+    /// A variable with a value and a secret.
+    #[error("is in env, too: a variable has either a value or a secret")]
+    SecretAndValue,
     /// A problem of autoscaling.
     #[error(transparent)]
     Autoscale(#[from] AutoscaleProblem),
@@ -287,6 +310,7 @@ impl JobSpec {
         let mut found = Problems::of(self);
         let task = &self.task;
         found.near_references(&Location::TOP, &task.cmd, &task.env, task.health_check.as_ref());
+        found.near_references_of_files(task);
         let overrides = Location::TOP.field("overrides");
         for (index, change) in &self.overrides {
             let key = index.to_string();
@@ -344,32 +368,6 @@ impl Problems {
         }
     }
 
-    fn near_references(
-        &mut self,
-        at: &Location<'_>,
-        cmd: &[String],
-        env: &BTreeMap<String, String>,
-        check: Option<&HealthCheck>,
-    ) {
-        let near = |found: &mut Self, at: &Location<'_>, text: &str| {
-            for (text, meant) in template::near_references(text) {
-                found.add(at, ProblemKind::NearReference { text: text.to_owned(), meant });
-            }
-        };
-        let (arguments, variables) = (at.field("cmd"), at.field("env"));
-        for (position, text) in cmd.iter().enumerate() {
-            near(self, &arguments.element(position), text);
-        }
-        for (name, text) in env {
-            near(self, &variables.key(name), text);
-        }
-        let check_at = at.field("healthCheck");
-        let exec = check_at.field("exec");
-        for (position, text) in check.map(HealthCheck::cmd).unwrap_or_default().iter().enumerate() {
-            near(self, &exec.element(position), text);
-        }
-    }
-
     fn labels(&mut self, at: &Location<'_>, labels: &BTreeMap<String, String>) {
         self.count(at, labels.len(), limits::LABELS_MAX, "labels");
         for (key, value) in labels {
@@ -407,6 +405,9 @@ impl Problems {
                 self.of_a_task(&top.field("image"), task.image.is_some());
                 self.of_a_task(&top.field("packages"), !task.packages.is_empty());
                 self.of_a_task(&top.field("env"), !task.env.is_empty());
+                self.of_a_task(&top.field("files"), !task.files.is_empty());
+                self.of_a_task(&top.field("secrets"), !task.secrets.is_empty());
+                self.of_a_task(&top.field("secretEnv"), !task.secret_env.is_empty());
                 let has_ports = !task.ports.is_empty() || !task.network.numbers().is_empty();
                 self.of_a_task(&top.field("ports"), has_ports);
                 self.of_a_task(&top.field("healthCheck"), task.health_check.is_some());
@@ -446,6 +447,7 @@ impl Problems {
 
     fn task(&mut self, top: &Location<'_>, task: &TaskSpec, ports: usize) {
         self.env(&top.field("env"), &task.env);
+        self.files(top, task);
         self.limit(top, &task.limit);
         self.range(&top.field("processes"), task.processes, 1, limits::PROCESSES_MAX);
         self.count(&top.field("ports"), ports, limits::PORTS_MAX, "ports");
@@ -522,7 +524,7 @@ impl std::fmt::Display for SpanText {
 mod tests {
     use super::*;
     use crate::testing::job;
-    use crate::{Constraint, Relation, RestartPolicy, TaskOverride};
+    use crate::{Constraint, HealthCheck, Relation, RestartPolicy, TaskOverride};
     use model::TaskIndex;
 
     fn problems(change: impl FnOnce(&mut JobSpec)) -> Vec<String> {

@@ -12,7 +12,7 @@ use anyhow::{Context as _, ensure};
 const CLIENTS: &str = "Users, tools and tasks call a master.";
 
 /// The described services, in this order, and who calls them.
-const SERVICES: [(&str, &str); 18] = [
+const SERVICES: [(&str, &str); 19] = [
     ("Jobs", CLIENTS),
     ("Updates", CLIENTS),
     ("Tasks", CLIENTS),
@@ -24,6 +24,7 @@ const SERVICES: [(&str, &str); 18] = [
     ("History", CLIENTS),
     ("Services", CLIENTS),
     ("Packages", CLIENTS),
+    ("Secrets", CLIENTS),
     ("Locks", CLIENTS),
     ("Replicas", CLIENTS),
     ("Names", "Users, tools, tasks and Borglets call a master."),

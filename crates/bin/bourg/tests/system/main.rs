@@ -84,6 +84,7 @@ mod restart;
 mod restarts;
 mod restored_twice;
 mod rootless;
+mod secrets;
 mod security;
 mod services;
 mod shown;

@@ -252,6 +252,19 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
             wire.message(1, |wire| package(wire, set));
             wire.number(2, u64::from(*replaced));
         }),
+        EventKind::SecretSet { owner, name, version } => {
+            secret(wire, 124, owner.as_str(), name.as_str(), *version);
+        }
+        EventKind::SecretDeleted { owner, name } => {
+            secret(wire, 125, owner.as_str(), name.as_str(), 0);
+        }
+        EventKind::SecretRead { name, version } => wire.message(126, |wire| {
+            wire.text(1, name.as_str());
+            wire.number(2, (*version).into());
+        }),
+        EventKind::SecretResealed { owner, name } => {
+            secret(wire, 127, owner.as_str(), name.as_str(), 0);
+        }
         EventKind::PackageDeleted { id } => wire.given_text(123, &id.to_string()),
         EventKind::ServiceDeleted { owner, name } => wire.message(121, |wire| {
             wire.text(1, owner.as_str());
@@ -447,6 +460,14 @@ impl Wire<'_> {
         // It is not negative, and so has the same encoding either way.
         self.number(tag, read::signed(amount).unsigned_abs());
     }
+}
+
+fn secret(wire: &mut Wire<'_>, field: u32, owner: &str, name: &str, version: u32) {
+    wire.message(field, |wire| {
+        wire.text(1, owner);
+        wire.text(2, name);
+        wire.number(3, version.into());
+    });
 }
 
 fn package(wire: &mut Wire<'_>, package: &Package) {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use event::{Actor, Event, EventKind, Subject};
 use model::{
-    Capability, CollectionId, Level, LockMode, LockSessionId, LogIndex, MachineId, ReplicaId, Time,
-    UserName, Version,
+    Capability, CollectionId, Level, LockMode, LockSessionId, LogIndex, MachineId, ReplicaId,
+    SecretName, Time, UserName, Version,
 };
 
 use super::{Names, Record};
@@ -227,6 +227,16 @@ impl From<&EventKind> for Kind {
                 replaced: *replaced,
             }),
             EventKind::PackageDeleted { id } => Self::PackageDeleted(id.to_string()),
+            EventKind::SecretSet { owner, name, version } => {
+                Self::SecretSet(secret(owner, name, *version))
+            }
+            EventKind::SecretDeleted { owner, name } => Self::SecretDeleted(secret(owner, name, 0)),
+            EventKind::SecretRead { name, version } => {
+                Self::SecretRead(message::SecretRead { name: name.to_string(), version: *version })
+            }
+            EventKind::SecretResealed { owner, name } => {
+                Self::SecretResealed(secret(owner, name, 0))
+            }
             EventKind::ServiceDeleted { owner, name } => {
                 Self::ServiceDeleted(services::name(owner, name))
             }
@@ -405,6 +415,22 @@ impl TryFrom<Kind> for EventKind {
                 package: Arc::new(read::message(set.package, "package").field("packageSet")?),
                 replaced: set.replaced,
             },
+            Kind::SecretSet(set) => {
+                let (owner, name) = secret_of(&set).field("secretSet")?;
+                Self::SecretSet { owner, name, version: set.version }
+            }
+            Kind::SecretDeleted(deleted) => {
+                let (owner, name) = secret_of(&deleted).field("secretDeleted")?;
+                Self::SecretDeleted { owner, name }
+            }
+            Kind::SecretRead(reads) => Self::SecretRead {
+                name: read::name(&reads.name, "name").field("secretRead")?,
+                version: reads.version,
+            },
+            Kind::SecretResealed(resealed) => {
+                let (owner, name) = secret_of(&resealed).field("secretResealed")?;
+                Self::SecretResealed { owner, name }
+            }
             Kind::PackageDeleted(id) => {
                 Self::PackageDeleted { id: crate::package::id(&id, "packageDeleted")? }
             }
@@ -501,4 +527,13 @@ fn held(user: &UserName, capability: Capability) -> message::HeldCapability {
 
 fn held_of(held: &message::HeldCapability) -> Result<(UserName, Capability), Malformed> {
     Ok((read::name(&held.user, "user")?, read::word(&held.capability, "capability")?))
+}
+
+fn secret(owner: &UserName, name: &SecretName, version: u32) -> message::SecretVersionNumber {
+    let (user, name) = (owner.to_string(), name.to_string());
+    message::SecretVersionNumber { user, name, version }
+}
+
+fn secret_of(secret: &message::SecretVersionNumber) -> Result<(UserName, SecretName), Malformed> {
+    Ok((read::name(&secret.user, "user")?, read::name(&secret.name, "name")?))
 }

@@ -95,6 +95,7 @@ impl TryFrom<v1::Answer> for Result<Reply, Rejection> {
                 let before = read::optional(set.before, "before").field("serviceSet")?;
                 Reply::ServiceSet { before: before.map(Arc::new) }
             }
+            Answer::SecretSet(version) => Reply::SecretSet { version },
             Answer::PackageSet(existed) => Reply::PackageSet { existed },
             Answer::Replica(id) => Reply::ReplicaAdded(ReplicaId(id)),
             Answer::UserRevoked(known) => Reply::UserRevoked { known },
@@ -147,6 +148,7 @@ impl From<&Reply> for Answer {
                 let before = before.as_deref().map(v1::Service::from);
                 Self::ServiceSet(v1::answer::ServiceReplaced { before })
             }
+            Reply::SecretSet { version } => Self::SecretSet(*version),
             Reply::PackageSet { existed } => Self::PackageSet(*existed),
             Reply::ReplicaAdded(id) => Self::Replica(id.0),
             Reply::UserRevoked { known } => Self::UserRevoked(*known),

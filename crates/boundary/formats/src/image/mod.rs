@@ -36,7 +36,7 @@ use v1::image_head::{self, Rescheduling as HeadRescheduling};
 use v1::image_part::Part;
 
 /// Writes an image: the head, then machines, jobs, sessions, grants and lock sessions by id, files by
-/// path, services and packages, each preceded by its length. `out` receives one part after the other.
+/// path, services, packages and secrets, each preceded by its length. `out` receives one part after the other.
 pub fn write_image(image: &Image, out: &mut impl FnMut(&[u8])) {
     for part in parts(image) {
         out(&part.encode_length_delimited_to_vec());
@@ -73,7 +73,8 @@ fn parts(image: &Image) -> impl Iterator<Item = v1::ImagePart> {
         .chain(image.lock_sessions.iter().map(lock_session))
         .chain(image.files.iter().map(|file| Part::File(crate::locks::file_message(file))))
         .chain(image.services.iter().map(|service| Part::Service(service.as_ref().into())))
-        .chain(image.packages.iter().map(|package| Part::Package(package.as_ref().into())));
+        .chain(image.packages.iter().map(|package| Part::Package(package.as_ref().into())))
+        .chain(image.secrets.iter().map(|secret| Part::Secret(secret.as_ref().into())));
     all.map(|part| v1::ImagePart { part: Some(part) })
 }
 
@@ -98,6 +99,7 @@ fn head(image: &Image) -> v1::ImageHead {
         files_changed: image.files_changed.0,
         services: image.services.len() as u64,
         packages: image.packages.len() as u64,
+        secrets: image.secrets.len() as u64,
         rescheduling: rescheduling(&image.rescheduling),
         notices: notices::counts(&image.notices),
         notice_max: (image.notice_max != cell::bounds::NOTICE_MAX_DEFAULT)
@@ -116,7 +118,7 @@ fn head(image: &Image) -> v1::ImageHead {
 struct Assembly {
     image: Image,
     /// The number of parts of each kind according to the head.
-    said: [(&'static str, u64); 8],
+    said: [(&'static str, u64); 9],
     /// The order key of the last part.
     last: (u8, u64, String),
 }
@@ -135,6 +137,7 @@ impl Assembly {
             ("files", head.files),
             ("services", head.services),
             ("packages", head.packages),
+            ("secrets", head.secrets),
         ];
         let last = (0, 0, String::new());
         Ok(Self { image: image_of(head).field("head")?, said, last })
@@ -171,6 +174,9 @@ impl Assembly {
             Part::Package(package) => {
                 self.image.packages.push(Arc::new(package.try_into().field("package")?));
             }
+            Part::Secret(secret) => {
+                self.image.secrets.push(Arc::new(secret.try_into().field("secret")?));
+            }
             Part::File(file) => {
                 self.image.files.push(Arc::new(crate::locks::file(file).field("file")?));
             }
@@ -189,6 +195,7 @@ impl Assembly {
             image.files.len(),
             image.services.len(),
             image.packages.len(),
+            image.secrets.len(),
         ];
         for ((kind, said), are) in self.said.into_iter().zip(are) {
             let are = are as u64;
@@ -259,6 +266,7 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
         files: Vec::new(),
         services: Vec::new(),
         packages: Vec::new(),
+        secrets: Vec::new(),
     })
 }
 
@@ -319,6 +327,7 @@ fn place(part: &Part) -> (u8, u64, String) {
         // A space is before every character of a name.
         Part::Service(service) => return (7, 0, format!("{} {}", service.user, service.name)),
         Part::Package(package) => return (8, 0, package_order(&package.id)),
+        Part::Secret(secret) => return (9, 0, format!("{} {}", secret.user, secret.name)),
     };
     (kind, id, String::new())
 }

@@ -222,6 +222,14 @@ impl From<&Rejection> for v1::Rejection {
                 let (id, owner, job) = (id.to_string(), owner.to_string(), job.to_string());
                 Why::PackageInUse(rejection::PackageInUse { id, owner, job })
             }
+            Rejection::NoSuchSecret { owner, name } => {
+                let (user, name) = (owner.to_string(), name.to_string());
+                Why::NoSuchSecret(rejection::SecretName { user, name })
+            }
+            Rejection::SecretInUse { owner, name, job } => {
+                let (user, name, job) = (owner.to_string(), name.to_string(), job.to_string());
+                Why::SecretInUse(rejection::SecretInUse { user, name, job })
+            }
             Rejection::NoSuchGrant(id) => Why::NoSuchGrant(id.0),
             Rejection::InvalidGrant(why) => {
                 Why::InvalidGrant(rejection::GrantProblem::from(*why).into())
@@ -465,6 +473,15 @@ impl TryFrom<v1::Rejection> for Rejection {
                 let id = package::id(&used.id, "id").field("packageInUse")?;
                 Self::PackageInUse { id, owner, job }
             }
+            Why::NoSuchSecret(secret) => Self::NoSuchSecret {
+                owner: read::name(&secret.user, "user").field("noSuchSecret")?,
+                name: read::name(&secret.name, "name").field("noSuchSecret")?,
+            },
+            Why::SecretInUse(secret) => Self::SecretInUse {
+                owner: read::name(&secret.user, "user").field("secretInUse")?,
+                name: read::name(&secret.name, "name").field("secretInUse")?,
+                job: read::name(&secret.job, "job").field("secretInUse")?,
+            },
             Why::NoSuchGrant(id) => Self::NoSuchGrant(GrantId(id)),
             Why::InvalidGrant(why) => Self::InvalidGrant(code(why, "invalidGrant")?),
             Why::NeverOversold(band) => Self::NeverOversold(read::band(&band, "neverOversold")?),

@@ -7,6 +7,7 @@ mod locks;
 mod packages;
 pub(crate) mod rejections;
 mod replicas;
+mod secrets;
 mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,6 +89,16 @@ pub(crate) fn full_job() -> JobSpec {
         image: Some("web@1.27-alpine".parse().expect("a package")),
         packages: ["app@3", "ana/python@3.12"].map(|it| it.parse().expect("a package")).into(),
         env: words([("GREETING", "hello"), ("SHARD", "${task.index}")]),
+        files: [(
+            "/etc/app.conf".to_owned(),
+            spec::TaskFile {
+                content: spec::FileContent::Text("listen ${port.http}".into()),
+                mode: spec::FileMode::default(),
+            },
+        )]
+        .into(),
+        secrets: [("/etc/tls.key".to_owned(), name("tls-key"))].into(),
+        secret_env: [("PASSWORD".to_owned(), name("db-password"))].into(),
         limit: resources(250, 64 << 20, 1 << 30, 10_000_000),
         cores: spec::Cores::Shared,
         cpu_slack: true,
@@ -512,6 +523,9 @@ pub(crate) fn all_ops() -> Vec<Op> {
     later.extend(locks::mutations().into_iter().map(request));
     later.extend(services::mutations().into_iter().map(request));
     later.extend(packages::mutations().into_iter().map(request));
+    later.extend(secrets::mutations().into_iter().map(request));
+    let reader = name("m1");
+    later.push(Op::ReadSecrets { machine: reader, instance: secrets::instance() });
     let mut slack = full_job();
     slack.task.memory_slack = true;
     later.push(request(Mutation::Submit(Arc::new(slack))));
@@ -593,6 +607,9 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::DeleteService(_) => "delete service",
             Mutation::SetPackage(_) => "set package",
             Mutation::DeletePackage(_) => "delete package",
+            Mutation::SetSecret(_) => "set secret",
+            Mutation::DeleteSecret(_) => "delete secret",
+            Mutation::ResealSecret(_) => "reseal secret",
         },
         Op::Assign { .. } => "assign",
         Op::Observe { .. } => "observe",
@@ -613,6 +630,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
         Op::EvictDraining { .. } => "evict draining",
         Op::RelieveMachine { .. } => "relieve machine",
         Op::ExpireDrain { .. } => "expire drain",
+        Op::ReadSecrets { .. } => "read secrets",
         Op::ExpireLockSessions { .. } => "expire lock sessions",
         Op::StartReplacement { .. } => "start replacement",
         Op::RemoveReplacements { .. } => "remove replacements",

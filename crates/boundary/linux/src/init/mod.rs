@@ -74,8 +74,17 @@ pub(crate) fn run(launch: &Launch, dir: &Path, pipes: Pipes) -> ! {
     keep.extend(pipes.network.as_ref().map(AsRawFd::as_raw_fd));
     // Standard error stays the shim's log until the task replaces it.
     keep.extend([0, 1, 2]);
-    let result = sys::close_all_but(&mut keep)
-        .map_err(|error| format!("cannot close inherited files: {error}"))
+    // Before the jail hides the files.
+    let (launch, secrets) = match program::with_secrets(launch) {
+        Ok(launch) => (launch, Ok(())),
+        Err(reason) => (launch.clone(), Err(reason)),
+    };
+    let launch = &launch;
+    let result = secrets
+        .and_then(|()| {
+            sys::close_all_but(&mut keep)
+                .map_err(|error| format!("cannot close inherited files: {error}"))
+        })
         .and_then(|()| match pipes.network {
             Some(network) => network::enter(&network)
                 .map_err(|error| format!("cannot enter the task's network: {error}")),

@@ -1,15 +1,34 @@
 //! Executes the task's program: its environment, the search in `PATH`, and error messages.
 
 use std::ffi::{CString, OsStr};
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::execve;
 
-use crate::record::Launch;
+use crate::record::{Launch, SECRET_VARIABLE_BYTES_MAX, SecretVariable};
 
 /// Where programs are searched when the task has no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// The launch with the variables whose values are in files. Nothing writes it anywhere.
+pub(super) fn with_secrets(launch: &Launch) -> Result<Launch, String> {
+    let mut launch = launch.clone();
+    for SecretVariable { name, source } in &launch.secret_env {
+        let read = || -> std::io::Result<String> {
+            let mut value = String::new();
+            let file = File::open(source)?;
+            file.take(SECRET_VARIABLE_BYTES_MAX).read_to_string(&mut value)?;
+            Ok(value)
+        };
+        let value =
+            read().map_err(|error| format!("cannot read the secret for ${name}: {error}"))?;
+        launch.env.push((name.clone(), value));
+    }
+    Ok(launch)
+}
 
 /// The task's environment, completed with the variables that every program expects.
 pub(crate) fn complete_environment(launch: &Launch) -> Vec<(String, String)> {

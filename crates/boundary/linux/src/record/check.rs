@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use super::{BindablePorts, ImageRoot, LAYERS_MAX, Launch, PORTS_MAX, Root, USER_BYTES_MAX};
+use super::{
+    BindablePorts, ImageRoot, LAYERS_MAX, Launch, PORTS_MAX, Root, SecretVariable, USER_BYTES_MAX,
+};
 use crate::Isolation;
 use crate::cgroup;
 
@@ -128,6 +130,12 @@ impl Launch {
             }
             no_nul(|| "the name of an environment variable".to_owned(), name)?;
             no_nul(|| format!("env {}", name.escape_debug()), value)?;
+        }
+        for SecretVariable { name, .. } in &self.secret_env {
+            if name.is_empty() || name.contains('=') {
+                return Err(Invalid::EnvironmentName { name: name.clone() });
+            }
+            no_nul(|| "the name of an environment variable".to_owned(), name)?;
         }
         if self.uid == 0 || self.gid == 0 {
             return Err(Invalid::Privileged { uid: self.uid, gid: self.gid });
@@ -257,6 +265,7 @@ mod tests {
             working_directory: None,
             jail: Jail::host("/usr/bin/bourg".into()),
             capabilities: vec![10],
+            secret_env: Vec::new(),
             bindable_ports: BindablePorts::Any,
         }
     }

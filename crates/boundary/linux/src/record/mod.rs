@@ -108,6 +108,9 @@ pub struct Launch {
     pub argv: Vec<String>,
     /// The environment. `PATH`, `HOME`, `USER` and `HOSTNAME` are added if missing.
     pub env: Vec<(String, String)>,
+    /// Variables whose values are in files, which the init reads: they are secret, and in no record.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secret_env: Vec<SecretVariable>,
     /// How the task is isolated from the machine.
     #[serde(default)]
     pub isolation: Isolation,
@@ -156,6 +159,18 @@ pub struct Launch {
     #[serde(default)]
     pub bindable_ports: BindablePorts,
 }
+
+/// A variable of the environment whose value is in a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecretVariable {
+    /// Its name.
+    pub name: String,
+    /// Absolute path on the host of the file with its value, UTF-8 without zero bytes.
+    pub source: PathBuf,
+}
+
+/// The maximum size of the value of a [`SecretVariable`], in bytes.
+pub const SECRET_VARIABLE_BYTES_MAX: u64 = 128 << 10;
 
 impl Launch {
     /// The directory in which the task's program starts.

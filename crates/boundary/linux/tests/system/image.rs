@@ -623,3 +623,28 @@ fn open_files_without_a_name_are_found_below_the_root_of_an_image() {
     directory.discard_home().unwrap();
     directory.remove().unwrap();
 }
+
+/// Files of a job are at their paths in the root of an image, too, where the image has files and where not.
+#[test]
+fn single_files_are_in_the_root_of_an_image() {
+    let tasks = Tasks::new();
+    let layers = Layers::new();
+    fs::write(layers.paths[0].join("etc/app.conf"), "the image's\n").unwrap();
+    let given = tempfile::tempdir().unwrap();
+    fs::write(given.path().join("file"), "the job's\n").unwrap();
+    let script =
+        "cat /etc/app.conf /srv/new/file; (echo x > /etc/app.conf) 2>/dev/null || echo kept";
+    let mut launch = layers.script(&tasks, "files", "", script);
+    for target in ["/etc/app.conf", "/srv/new/file"] {
+        let source = given.path().join("file");
+        launch.jail.binds.push(Bind { source, target: target.into(), writable: false });
+    }
+    let task = tasks.start("files", &launch);
+    assert_eq!(
+        task.wait_end().reason,
+        ExitReason::Exited { code: 0 },
+        "{}",
+        task.log(Stream::Stderr)
+    );
+    assert_eq!(task.log(Stream::Stdout), "the job's\nthe job's\nkept\n");
+}

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::support::{Tasks, UID};
 use linux::logs::Stream;
-use linux::record::{Bind, ExitReason};
+use linux::record::{Bind, ExitReason, SecretVariable};
 
 /// Runs a script that prints lines of `name=value`; returns the value of `name`.
 fn value<'a>(output: &'a str, name: &str) -> &'a str {
@@ -257,4 +257,30 @@ fn the_limits_of_a_task_are_where_runtimes_look() {
     if crate::support::is_v2() {
         assert_eq!(value(&output, "at"), "/");
     }
+}
+
+/// A file at a path of the task's root, and a variable whose value is in no record.
+#[test]
+fn single_files_and_secret_variables_can_be_given() {
+    let tasks = Tasks::new();
+    let place = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &str| {
+        let path = place.path().join(name);
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+        path
+    };
+    let script = "cat /etc/app/main.conf /srv/list; echo $PASSWORD; (echo x > /srv/list) 2>/dev/null || echo kept";
+    let mut launch = tasks.script("files", script);
+    for (name, target) in [("one", "/etc/app/main.conf"), ("two", "/srv/list")] {
+        let source = file(name, &format!("{name}\n"));
+        launch.jail.binds.push(Bind { source, target: target.into(), writable: false });
+    }
+    let source = file("password", "not in a record");
+    launch.secret_env.push(SecretVariable { name: "PASSWORD".to_owned(), source });
+    let task = tasks.start("files", &launch);
+    assert_eq!(task.wait_end().reason, ExitReason::Exited { code: 0 });
+    assert_eq!(task.log(Stream::Stdout), "one\ntwo\nnot in a record\nkept\n");
+    let record = fs::read_to_string(task.directory.path().join("launch.json")).unwrap();
+    assert!(!record.contains("not in a record"), "{record}");
 }

@@ -89,6 +89,7 @@ impl Tasks {
             working_directory: None,
             jail: Jail::host(executable()),
             capabilities: Vec::new(),
+            secret_env: Vec::new(),
             bindable_ports: BindablePorts::Any,
         }
     }

@@ -4,6 +4,7 @@ mod bounds;
 mod canonical;
 mod directories;
 mod examples;
+mod files;
 mod good;
 mod images;
 mod parameters;

@@ -168,6 +168,7 @@ impl Cell {
         self.room_for_description(by, by, spec)?;
         self.check_needed_capabilities(by, spec)?;
         self.check_packages(by, spec, None)?;
+        self.check_secrets(by, spec)?;
         let Related { after, waits_for, parent, alloc_set } = self.related(by, spec)?;
         self.within_quota(by, spec).map_err(Rejection::Quota)?;
         let (entered, alloc_set) = (alloc_set, alloc_set.map(|entered| entered.set));

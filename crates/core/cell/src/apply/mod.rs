@@ -30,6 +30,7 @@ pub(crate) mod reserve;
 pub(crate) mod restart;
 pub(crate) mod rolling;
 pub(crate) mod saving;
+pub(crate) mod secrets;
 pub(crate) mod services;
 pub(crate) mod settle;
 mod shares;
@@ -131,6 +132,7 @@ impl Op {
             | Self::Enrol { .. }
             | Self::JoinReplica { .. }
             | Self::RenewMachine { .. }
+            | Self::ReadSecrets { .. }
             | Self::StepUpdate { .. }
             | Self::EvictDraining { .. }
             | Self::RelieveMachine { .. }
@@ -162,7 +164,7 @@ impl Cell {
     fn joined(&self, op: &Op) -> Option<MachineId> {
         let name = match op {
             Op::Enrol { token, .. } => &self.token(*token)?.machine,
-            Op::RenewMachine { machine, .. } => machine,
+            Op::RenewMachine { machine, .. } | Op::ReadSecrets { machine, .. } => machine,
             _ => return None,
         };
         self.machine_names.get(name).copied()
@@ -177,6 +179,9 @@ impl Cell {
                     self.administrators.insert(administrator.clone());
                     events.add(Subject::Cell, EventKind::Bootstrapped);
                 }
+            }
+            Op::ReadSecrets { machine, instance } => {
+                return Outcome::Request(self.read_secrets(machine, *instance, events));
             }
             Op::OpenSession { user } => return Outcome::Request(self.open_session(user)),
             Op::Request { id, by, mutation } => {

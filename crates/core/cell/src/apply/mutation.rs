@@ -10,12 +10,13 @@ use spec::JobSpec;
 use crate::apply::Events;
 use crate::{
     AcquireLock, AddMachine, AddReplica, AddUser, Cell, CloseLockSession, ControlUpdate,
-    DeleteFile, DeletePackage, DeleteService, DrainMachine, EndSaver, ForgetJob, GrantQuota,
-    IssueReplicaToken, IssueToken, Kill, MeterQuota, OpenLockSession, Oversell, RecordExec,
-    Rejection, ReleaseLock, RemoveMachine, RemoveReplica, RenewLockSession, Reply, ResizeJob,
-    RestartJob, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes,
-    SetCapability, SetLimits, SetLogs, SetNoticeMax, SetPackage, SetPlatform, SetReclamation,
-    SetService, UndrainMachine, UpdateJob, UseCapability, WriteFile,
+    DeleteFile, DeletePackage, DeleteSecret, DeleteService, DrainMachine, EndSaver, ForgetJob,
+    GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota, OpenLockSession, Oversell,
+    RecordExec, Rejection, ReleaseLock, RemoveMachine, RemoveReplica, RenewLockSession, Reply,
+    ResealSecret, ResizeJob, RestartJob, ResumeRescheduling, RevokeMachine, RevokeQuota,
+    RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs, SetNoticeMax, SetPackage,
+    SetPlatform, SetReclamation, SetSecret, SetService, UndrainMachine, UpdateJob, UseCapability,
+    WriteFile,
 };
 
 /// A mutation.
@@ -191,6 +192,12 @@ mutations! {
     SetPackage(SetPackage),
     /// Delete a version of a package.
     DeletePackage(DeletePackage),
+    /// Add a version of a secret.
+    SetSecret(SetSecret),
+    /// Delete a secret.
+    DeleteSecret(DeleteSecret),
+    /// Seal a secret with another key.
+    ResealSecret(ResealSecret),
 }
 
 impl Mutation {

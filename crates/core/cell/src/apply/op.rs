@@ -203,6 +203,13 @@ pub enum Op {
         /// The sessions.
         sessions: Vec<LockSessionId>,
     },
+    /// A machine reads the secrets of an instance that is placed there. It changes nothing, and is recorded.
+    ReadSecrets {
+        /// The machine.
+        machine: MachineName,
+        /// The instance.
+        instance: InstanceId,
+    },
     /// Further tasks of a job that are not needed any more are removed.
     RemoveReplacements {
         /// The job.

@@ -145,6 +145,7 @@ impl Cell {
         }
         self.check_needed_capabilities(by, &job.spec)?;
         self.check_packages(owner, &job.spec, alive.then_some(job))?;
+        self.check_secrets(owner, &job.spec)?;
         let Some(update) = job.open_update().filter(|_| alive) else { return Ok(()) };
         let undoing = match &update.state {
             UpdateState::Undoing { .. } => true,

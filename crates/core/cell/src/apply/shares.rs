@@ -5,7 +5,8 @@ use spec::JobSpec;
 
 use crate::bounds::{
     BARE_LOCKS_MAX, DESCRIPTIONS_BYTES_MAX, FILES_BYTES_MAX, FILES_MAX, LOCK_SESSIONS_MAX,
-    PACKAGE_BYTES_MAX, PACKAGES_MAX, SERVICES_MAX, TASKS_MAX, WAITING_TASKS_MAX,
+    PACKAGE_BYTES_MAX, PACKAGES_MAX, SECRET_BYTES_IN_ALL_MAX, SECRETS_MAX, SERVICES_MAX, TASKS_MAX,
+    WAITING_TASKS_MAX,
 };
 use crate::{Cell, Rejection, Shareable};
 
@@ -97,6 +98,20 @@ impl Cell {
         take(PACKAGES_MAX, versions, 1, asker, Shareable::Packages)?;
         let bytes = Held { all: all.bytes, own: own.bytes };
         take(PACKAGE_BYTES_MAX, bytes, package.stored.0, asker, Shareable::PackageBytes)
+    }
+
+    /// Rejects another version of a secret, which may be new, for which there is no room.
+    pub(super) fn room_for_secret(
+        &self,
+        by: &UserName,
+        is_new: bool,
+        bytes: u64,
+    ) -> Result<(), Rejection> {
+        let (all, own, asker) = (self.secrets.all, self.secrets.held_by(by), self.asker(by));
+        let number = Held { all: all.number, own: own.number };
+        take(SECRETS_MAX, number, is_new.into(), asker, Shareable::Secrets)?;
+        let held = Held { all: all.bytes, own: own.bytes };
+        take(SECRET_BYTES_IN_ALL_MAX, held, bytes, asker, Shareable::SecretBytes)
     }
 
     /// Rejects one more lock session for which there is no room.

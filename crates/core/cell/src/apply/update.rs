@@ -471,6 +471,7 @@ impl Cell {
         }
         self.check_needed_capabilities(by, spec)?;
         self.check_packages(&owner, spec, Some(job))?;
+        self.check_secrets(&owner, spec)?;
         if let Some(set) = spec.kind.alloc_set() {
             self.alloc_set_for(&owner, spec, set)?;
         }

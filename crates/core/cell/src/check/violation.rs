@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 use event::Subject;
 use model::{
     Band, CollectionId, FilePath, Generation, GrantId, InstanceId, JobName, Level, LockSessionId,
-    LogIndex, MachineId, MachineName, PackageId, ReplicaId, Resources, Serial, SessionId, TaskId,
-    Time, UserName, Version,
+    LogIndex, MachineId, MachineName, PackageId, ReplicaId, Resources, SecretName, Serial,
+    SessionId, TaskId, Time, UserName, Version,
 };
 use thiserror::Error;
 
@@ -181,6 +181,19 @@ pub enum Violation {
         /// What is wrong.
         why: &'static str,
     },
+    /// A secret is wrong.
+    #[error("secret {owner}/{name} {why}")]
+    Secret {
+        /// Its owner.
+        owner: UserName,
+        /// Its name.
+        name: SecretName,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// The counts of secrets by user disagree with the secrets.
+    #[error("the counts of secrets by user are wrong")]
+    SecretCounts,
     /// The counts of packages by user disagree with the packages.
     #[error("the counts of packages by user are wrong")]
     PackageCounts,

@@ -207,6 +207,8 @@ pub enum CellPermission {
     ResumeRescheduling,
     /// To end savers of jobs that are forgotten.
     EndSaversOfForgottenJobs,
+    /// To seal secrets with another key.
+    RotateSecretKey,
 }
 
 /// Who may do it.

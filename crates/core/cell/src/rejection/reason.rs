@@ -64,6 +64,8 @@ pub enum Countable {
     ServicesOf(UserName),
     /// Versions of packages of one user.
     PackagesOf(UserName),
+    /// Secrets of one user.
+    SecretsOf(UserName),
     /// Holders of one lock.
     HoldersOf(FilePath),
     /// Locks and ephemeral files of one lock session.
@@ -93,6 +95,10 @@ pub enum Shareable {
     Packages,
     /// Bytes of packages.
     PackageBytes,
+    /// Secrets.
+    Secrets,
+    /// Bytes of secrets.
+    SecretBytes,
 }
 
 /// A value beyond its bounds, which are in [`crate::bounds`], `spec::limits` or of this build.
@@ -110,6 +116,8 @@ pub enum OutOfBounds {
     LockLease(Span),
     /// The content of a file, in bytes.
     FileBytes(u64),
+    /// The content of a secret, in bytes as it is sealed.
+    SealedBytes(u64),
     /// The attributes of a machine in one request.
     Attributes {
         /// The machine.

@@ -11,6 +11,7 @@ mod quota;
 mod replicas;
 mod rescheduling;
 mod reservation;
+mod secrets;
 mod services;
 mod session;
 mod shared_use;
@@ -35,6 +36,7 @@ pub(crate) use replicas::{FIRST, Replicas};
 pub use replicas::{Replica, ReplicaToken};
 pub use rescheduling::Rescheduling;
 pub use reservation::Reserved;
+pub(crate) use secrets::Secrets;
 pub(crate) use services::Services;
 pub use session::Session;
 pub use shared_use::SharedUse;
@@ -88,6 +90,7 @@ pub struct Cell {
     pub(crate) locks: Locks,
     pub(crate) services: Services,
     pub(crate) packages: Packages,
+    pub(crate) secrets: Secrets,
 
     // Derived: recomputed when an image is loaded.
     pub(crate) job_names: OrdSet<(UserName, JobName, CollectionId)>,
@@ -155,6 +158,7 @@ impl Cell {
             locks: Locks::default(),
             services: Services::default(),
             packages: Packages::default(),
+            secrets: Secrets::default(),
             job_names: OrdSet::new(),
             machine_names: OrdMap::new(),
             machine_addresses: OrdMap::new(),

@@ -8,10 +8,12 @@ use super::Cell;
 use super::tally::Taken;
 use crate::bounds::{
     BARE_LOCKS_MAX, DESCRIPTIONS_BYTES_MAX, FILES_BYTES_MAX, FILES_MAX, LOCK_SESSIONS_MAX,
-    PACKAGE_BYTES_MAX, PACKAGES_MAX, SERVICES_MAX, TASKS_MAX, WAITING_TASKS_MAX,
+    PACKAGE_BYTES_MAX, PACKAGES_MAX, SECRET_BYTES_IN_ALL_MAX, SECRETS_MAX, SERVICES_MAX, TASKS_MAX,
+    WAITING_TASKS_MAX,
 };
 use crate::state::locks::HeldFiles;
 use crate::state::packages::HeldPackages;
+use crate::state::secrets::HeldSecrets;
 
 /// What is used of a bound that users share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +44,10 @@ impl Cell {
             let users = self.packages.of_users.iter();
             of(name, bound, users.map(|(user, held)| (user.clone(), amount(held))))
         };
+        let of_secrets = |name, bound, amount: fn(&HeldSecrets) -> u64| {
+            let users = self.secrets.of_users.iter();
+            of(name, bound, users.map(|(user, held)| (user.clone(), amount(held))))
+        };
         let sessions = self.locks.sessions_of_users.iter();
         let services = self.services.by_name.keys().map(|(user, _)| (user.clone(), 1));
         vec![
@@ -59,6 +65,8 @@ impl Cell {
             of("services", SERVICES_MAX, services),
             of_packages("packages", PACKAGES_MAX, |of| of.versions),
             of_packages("package-bytes", PACKAGE_BYTES_MAX, |of| of.bytes),
+            of_secrets("secrets", SECRETS_MAX, |of| of.number),
+            of_secrets("secret-bytes", SECRET_BYTES_IN_ALL_MAX, |of| of.bytes),
         ]
     }
 }

@@ -26,6 +26,7 @@ mod restarts;
 mod running;
 mod saving;
 mod script;
+mod secrets;
 mod services;
 mod sessions;
 mod shares;

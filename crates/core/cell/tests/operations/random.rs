@@ -82,7 +82,7 @@ fn reported() -> impl Strategy<Value = Report> {
     ]
 }
 
-/// Whether mutations are about packages, too.
+/// Whether mutations are about packages and secrets, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WithPackages {
     Yes,
@@ -91,7 +91,7 @@ enum WithPackages {
 
 /// Any mutation of a few objects, with descriptions of every kind.
 fn mutation(packages: WithPackages) -> BoxedStrategy<Mutation> {
-    let options = select(vec![
+    let mut options = vec![
         "cpu=300",
         "ports=a,b",
         "cpu=0",
@@ -119,7 +119,11 @@ fn mutation(packages: WithPackages) -> BoxedStrategy<Mutation> {
         "at-once=0",
         "per-hour=1",
         "autoscale=full",
-    ]);
+    ];
+    if packages == WithPackages::Yes {
+        options.extend(["secrets=tls", "secrets=tls,db"]);
+    }
+    let options = select(options);
     let jobs = (select(vec!["web", "db"]), 0..4_u64, options).prop_map(|(name, tasks, option)| {
         // A job that finishes soon, for others to wait for.
         let tasks = if name == "db" { tasks.min(1) } else { tasks };

@@ -20,6 +20,7 @@
 //! is-current SEQUENCER        whether that lock is still held by that holder
 //! show services               the services
 //! show packages               the packages
+//! show secrets                the secrets
 //! show notices                how many tasks had their notice, by reason
 //! show ports                  the free ports of each machine, the next one to be given first
 //! charges                     charges and quota of each user and band, and every grant
@@ -85,6 +86,7 @@ fn command(script: &mut Script, line: &str) -> String {
             yes_or_no(script.cell().is_current(&sequencer.parse().expect("a sequencer")))
         }
         ["show", "services"] => shown::services(script.cell()),
+        ["show", "secrets"] => shown::secrets(script.cell()),
         ["show", "packages"] => shown::packages(script.cell()),
         ["show", "notices"] => shown::notices(script.cell()),
         ["show", "ports"] => shown::free_ports(script.cell()),

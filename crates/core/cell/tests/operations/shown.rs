@@ -68,6 +68,7 @@ fn reply(reply: &Reply) -> String {
         Reply::ReplicaAdded(replica) => format!("replica {replica}"),
         Reply::ServiceSet { before: None } => "new".to_owned(),
         Reply::ServiceSet { before: Some(before) } => format!("was {}", service(before)),
+        Reply::SecretSet { version } => format!("version {version}"),
         Reply::PackageSet { existed: true } => "existed".to_owned(),
         Reply::PackageSet { existed: false } => "new".to_owned(),
         Reply::Done => "done".to_owned(),
@@ -159,6 +160,14 @@ fn what_happened(event: &Event) -> String {
             format!("{name} {}{}", self::package(package), if *replaced { " replaced" } else { "" })
         }
         EventKind::PackageDeleted { id } => format!("{name} {id}"),
+        EventKind::SecretSet { owner, name: secret, version } => {
+            format!("{name} {owner}/{secret} version {version}")
+        }
+        EventKind::SecretDeleted { owner, name: secret }
+        | EventKind::SecretResealed { owner, name: secret } => format!("{name} {owner}/{secret}"),
+        EventKind::SecretRead { name: secret, version } => {
+            format!("{name} {secret} version {version}")
+        }
         EventKind::ServiceDeleted { owner, name: service } => format!("{name} {owner}/{service}"),
         EventKind::ReplicaAdded { replica, address } => format!("{name} {replica} at {address}"),
         EventKind::ReplicaRemoved { replica } => format!("{name} {replica}"),
@@ -453,6 +462,18 @@ fn service(service: &Service) -> String {
         text.push_str(&format!(" {user}"));
     }
     text
+}
+
+/// The secrets, one in each line: the numbers of the versions, each with the last digit of its key.
+pub(crate) fn secrets(cell: &Cell) -> String {
+    let version = |version: &model::SecretVersion| {
+        format!(" {}({})", version.number, version.sealed.key.0[7])
+    };
+    let secret = |it: &std::sync::Arc<model::Secret>| {
+        let versions: String = it.versions.iter().map(version).collect();
+        format!("{}/{}{versions}\n", it.owner, it.name)
+    };
+    cell.secrets().map(secret).collect()
 }
 
 /// The packages, one in each line.

@@ -73,6 +73,7 @@ fn package(number: u32, users: u32) -> anyhow::Result<Package> {
     let mut digest = [0; Digest::BYTES];
     digest[..4].copy_from_slice(&number.to_le_bytes());
     Ok(Package {
+        architectures: BTreeSet::new(),
         id: PackageId {
             owner,
             name: "application".parse()?,

@@ -40,7 +40,7 @@ pub(crate) fn changed_by(mutation: &Mutation, by: &UserName, cell: &Cell) -> u64
             .job_named(&restart.owner, &restart.job)
             .map_or(0, |job| selected(job, &restart.tasks)),
         // Whether a job uses it is asked of all jobs.
-        Mutation::DeletePackage(_) => {
+        Mutation::DeletePackage(_) | Mutation::DeleteSecret(_) => {
             u32::try_from(cell.job_count() / JOBS_FOR_A_TASK).unwrap_or(u32::MAX)
         }
         _ => 0,

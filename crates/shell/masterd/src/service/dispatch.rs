@@ -13,8 +13,8 @@ use process::renewal;
 use rpc::metadata::MASTERS;
 use rpc::service::{
     access_server, cell_server, history_server, jobs_server, locks_server, machines_server,
-    names_server, packages_server, quota_server, replicas_server, services_server, tasks_server,
-    updates_server, usage_server,
+    names_server, packages_server, quota_server, replicas_server, secrets_server, services_server,
+    tasks_server, updates_server, usage_server,
 };
 use tonic::Status;
 use tonic::body::Body;
@@ -32,6 +32,7 @@ use crate::service::names::NameService;
 use crate::service::packages::Packages;
 use crate::service::quota::Quota;
 use crate::service::replicas::Replicas;
+use crate::service::secrets::Secrets;
 use crate::service::services::Services;
 use crate::service::tasks::Tasks;
 use crate::service::updates::Updates;
@@ -82,6 +83,7 @@ servers! {
     names: names_server::NamesServer<NameService>,
     services: services_server::ServicesServer<Services>,
     packages: packages_server::PackagesServer<Packages>,
+    secrets: secrets_server::SecretsServer<Secrets>,
     locks: locks_server::LocksServer<Locks>,
     replicas: replicas_server::ReplicasServer<Replicas>,
 }

@@ -550,6 +550,7 @@ of_past! {
     Capabilities: CapabilitiesResponse,
     Services: ServicesResponse,
     Packages: PackagesResponse,
+    Secrets: SecretsResponse,
     Names: GetNamesResponse,
 }
 

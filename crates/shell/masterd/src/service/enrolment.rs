@@ -12,20 +12,22 @@ use tonic::{Request, Response, Status};
 
 use crate::reads::rejections::rejected;
 use crate::request;
+use crate::secret_keys::SecretKeys;
 use crate::service::door::{Door, serial};
 use crate::service::issuer::{Issuer, Wanted};
-use crate::service::{Answer, task_certificates, unexpected};
+use crate::service::{Answer, secrets, task_certificates, unexpected};
 
 /// The service.
 #[derive(Clone)]
 pub(super) struct Enroller {
     door: Door,
     issuer: Issuer,
+    keys: SecretKeys,
 }
 
 impl Enroller {
-    pub(super) fn new(door: Door, issuer: Issuer) -> Self {
-        Self { door, issuer }
+    pub(super) fn new(door: Door, issuer: Issuer, keys: SecretKeys) -> Self {
+        Self { door, issuer, keys }
     }
 
     /// Executes a machine's request in the cell, and counts its rejection.
@@ -128,6 +130,20 @@ impl enrolment_server::Enrolment for Enroller {
         request: Request<v1::CertifyTaskRequest>,
     ) -> Answer<v1::CertifyTaskResponse> {
         task_certificates::issue(&self.door, &self.issuer, request).await
+    }
+
+    async fn open_secrets(
+        &self,
+        request: Request<v1::OpenSecretsRequest>,
+    ) -> Answer<v1::OpenSecretsResponse> {
+        secrets::open(&self.door, &self.keys, request).await
+    }
+
+    async fn share_secret_keys(
+        &self,
+        request: Request<v1::ShareSecretKeysRequest>,
+    ) -> Answer<v1::ShareSecretKeysResponse> {
+        secrets::share(&self.door, &self.keys, request)
     }
 
     async fn join(&self, request: Request<v1::JoinRequest>) -> Answer<v1::JoinResponse> {

@@ -170,9 +170,10 @@ impl Replication for BetweenReplicas {
                 request::Request::Mutate(id, self.accepted(&asked)?, mutation)
             }
             // The certificate is checked when the operation is applied.
-            op @ (Op::Enrol { .. } | Op::RenewMachine { .. } | Op::JoinReplica { .. }) => {
-                request::Request::Enrolment(op)
-            }
+            op @ (Op::Enrol { .. }
+            | Op::RenewMachine { .. }
+            | Op::JoinReplica { .. }
+            | Op::ReadSecrets { .. }) => request::Request::Enrolment(op),
             _ => return Err(Status::invalid_argument("nobody may request that operation")),
         };
         let counted = self.door.count(&ask, bytes)?;

@@ -15,6 +15,7 @@ use crate::handle::Core;
 use crate::message::Message;
 use crate::metrics::Metrics;
 use crate::past::Past;
+use crate::secret_keys::SecretKeys;
 use crate::service::door::Door;
 use crate::service::event_watch::EventSource;
 use crate::service::health::Monitoring;
@@ -60,6 +61,7 @@ impl TestServices {
             peers: peers.handle(),
             authority: Arc::new(authority),
             credentials: credentials.clone(),
+            secret_keys: SecretKeys::open(path, credentials.clone()).expect("no keys"),
             validity: HOUR,
             past: Past::of(path),
             events: EventSource::new(path, watch::channel(0).1),

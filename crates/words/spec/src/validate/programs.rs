@@ -41,18 +41,22 @@ impl Problems {
         let plain = env.iter().map(|(name, value)| name.len() + value.len()).sum();
         let within = self.together(at, bytes, plain, limits::ENV_BYTES_MAX);
         for (name, value) in env {
-            let mut characters = name.chars();
-            let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            let first = characters.next().is_some_and(|c| word(c) && !c.is_ascii_digit());
-            if !first || !characters.all(word) {
-                self.add(&at.key(name), ProblemKind::BadVariable);
-            }
+            self.variable(&at.key(name), name);
             self.no_zero_byte(&at.key(name), value);
             self.references(&at.key(name), value);
             if within {
                 // The kernel gets NAME=VALUE and a zero byte.
                 self.text(&at.key(name), value, name.len() + 2);
             }
+        }
+    }
+
+    pub(super) fn variable(&mut self, at: &Location<'_>, name: &str) {
+        let mut characters = name.chars();
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let first = characters.next().is_some_and(|c| word(c) && !c.is_ascii_digit());
+        if !first || !characters.all(word) {
+            self.add(at, ProblemKind::BadVariable);
         }
     }
 
@@ -70,7 +74,7 @@ impl Problems {
         self.count(at, bytes, limits::TEXT_BYTES_MAX, BYTES);
     }
 
-    fn references(&mut self, at: &Location<'_>, text: &str) {
+    pub(super) fn references(&mut self, at: &Location<'_>, text: &str) {
         for reference in template::references(text).filter_map(|(_, found)| found.err()) {
             self.add(at, ProblemKind::BadReference { reference });
         }

@@ -66,6 +66,7 @@ pages! {
     dev: "docs/dev.md",
     packages: "docs/packages.md",
     containers: "docs/containers.md",
+    files_and_secrets: "docs/files-and-secrets.md",
     machines: "docs/machines.md",
     replicas: "docs/replicas.md",
     quota: "docs/quota.md",

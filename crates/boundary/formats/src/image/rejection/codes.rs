@@ -46,7 +46,7 @@ codes! {
     }
     Shareable {
         Tasks, WaitingTasks, DescriptionBytes, Files, FileBytes, BareLocks, Services, LockSessions,
-        Packages, PackageBytes
+        Packages, PackageBytes, Secrets, SecretBytes
     }
     NewerUpdateState { Rolling, Paused, Succeeded, Undoing, Undone, Closed }
     LimitsHindrance { Undoing, NotComplete, Falling }
@@ -60,6 +60,6 @@ codes! {
     UserPermission { Add, Revoke, GrantQuota, EndSavers }
     CellPermission {
         MeterQuota, SetNoticeMax, SetLogs, SetReclamation, SetPlatform, ResumeRescheduling,
-        EndSaversOfForgottenJobs
+        EndSaversOfForgottenJobs, RotateSecretKey
     }
 }

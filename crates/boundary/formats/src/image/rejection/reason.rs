@@ -55,6 +55,7 @@ impl From<&OutOfBounds> for rejection::OutOfBounds {
             OutOfBounds::OversellPercent(asked) => Of::OversellPercent(*asked),
             OutOfBounds::LockLease(asked) => Of::LockLease(api::duration(*asked)),
             OutOfBounds::FileBytes(asked) => Of::FileBytes(*asked),
+            OutOfBounds::SealedBytes(asked) => Of::SealedBytes(*asked),
             OutOfBounds::Attributes { machine, number } => {
                 let (machine, number) = (machine.to_string(), *number);
                 Of::Attributes(out_of_bounds::Attributes { machine, number })
@@ -81,6 +82,7 @@ impl TryFrom<rejection::OutOfBounds> for OutOfBounds {
             Of::OversellPercent(asked) => Self::OversellPercent(asked),
             Of::LockLease(asked) => Self::LockLease(span(asked, "lockLease")?),
             Of::FileBytes(asked) => Self::FileBytes(asked),
+            Of::SealedBytes(asked) => Self::SealedBytes(asked),
             Of::Attributes(of) => {
                 let machine = read::name(&of.machine, "machine").field("attributes")?;
                 Self::Attributes { machine, number: of.number }
@@ -117,6 +119,7 @@ impl From<&Countable> for rejection::Countable {
             Countable::GrantsOf(user) => What::GrantsOf(user.to_string()),
             Countable::ServicesOf(user) => What::ServicesOf(user.to_string()),
             Countable::PackagesOf(user) => What::PackagesOf(user.to_string()),
+            Countable::SecretsOf(user) => What::SecretsOf(user.to_string()),
             Countable::HoldersOf(path) => What::HoldersOf(path.to_string()),
             Countable::LocksOf(session) => What::LocksOf(session.0),
         };
@@ -153,6 +156,7 @@ impl TryFrom<rejection::Countable> for Countable {
             What::GrantsOf(user) => Self::GrantsOf(read::name(&user, "grantsOf")?),
             What::ServicesOf(user) => Self::ServicesOf(read::name(&user, "servicesOf")?),
             What::PackagesOf(user) => Self::PackagesOf(read::name(&user, "packagesOf")?),
+            What::SecretsOf(user) => Self::SecretsOf(read::name(&user, "secretsOf")?),
             What::HoldersOf(path) => Self::HoldersOf(api::locks::path(&path, "holdersOf")?),
             What::LocksOf(session) => Self::LocksOf(LockSessionId(session)),
         })

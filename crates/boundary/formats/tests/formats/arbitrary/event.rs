@@ -155,6 +155,14 @@ fn kind() -> impl Strategy<Value = EventKind> {
         (described_package(), any::<bool>())
             .prop_map(|(package, replaced)| EventKind::PackageSet { package, replaced }),
         package().prop_map(|id| EventKind::PackageDeleted { id }),
+        (name(), name(), any::<u32>()).prop_map(|(owner, name, version)| EventKind::SecretSet {
+            owner,
+            name,
+            version
+        }),
+        (name(), name()).prop_map(|(owner, name)| EventKind::SecretDeleted { owner, name }),
+        (name(), any::<u32>()).prop_map(|(name, version)| EventKind::SecretRead { name, version }),
+        (name(), name()).prop_map(|(owner, name)| EventKind::SecretResealed { owner, name }),
         Just(EventKind::Bootstrapped),
         any::<u32>().prop_map(|to| EventKind::LevelRaised { to: Level(to) }),
         Just(EventKind::MachineUnreachable),

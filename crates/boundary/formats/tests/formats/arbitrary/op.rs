@@ -158,6 +158,7 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         (machine(), instance())
             .prop_map(|(machine, instance)| Op::RelieveMachine { machine, instance }),
         machine().prop_map(|machine| Op::ExpireDrain { machine }),
+        (name(), instance()).prop_map(|(machine, instance)| Op::ReadSecrets { machine, instance }),
         vec(any::<u64>().prop_map(LockSessionId), 0..3)
             .prop_map(|sessions| Op::ExpireLockSessions { sessions }),
         collection().prop_map(|job| Op::StartReplacement { job }),
@@ -244,6 +245,7 @@ fn reply() -> impl Strategy<Value = Reply> {
         any::<u64>().prop_map(|index| Reply::FileGeneration(LogIndex(index))),
         of(service()).prop_map(|before| Reply::ServiceSet { before }),
         any::<bool>().prop_map(|existed| Reply::PackageSet { existed }),
+        any::<u32>().prop_map(|version| Reply::SecretSet { version }),
         replica().prop_map(Reply::ReplicaAdded),
         certificate().prop_map(Reply::TokenIssued),
         (machine(), certificate())
@@ -304,6 +306,12 @@ fn of_services() -> BoxedStrategy<Rejection> {
     prop_oneof![
         (name(), name()).prop_map(|(user, name)| Rejection::NoSuchService { user, name }),
         package().prop_map(|id| Rejection::NoSuchPackage { id }),
+        (name(), name()).prop_map(|(owner, name)| Rejection::NoSuchSecret { owner, name }),
+        (name(), name(), name()).prop_map(|(owner, name, job)| Rejection::SecretInUse {
+            owner,
+            name,
+            job
+        }),
         (package(), digest())
             .prop_map(|(id, digest)| Rejection::PackageVersionExists { id, digest }),
         (package(), name(), name()).prop_map(|(id, owner, job)| Rejection::PackageInUse {

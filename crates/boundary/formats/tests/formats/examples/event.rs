@@ -214,6 +214,7 @@ fn of_the_cell() -> Vec<EventKind> {
     .chain(super::locks::events())
     .chain(super::services::events())
     .chain(super::packages::events())
+    .chain(super::secrets::events())
     .collect()
 }
 
@@ -301,6 +302,10 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::PackageSet { replaced: false, .. } => "package added",
         EventKind::PackageSet { replaced: true, .. } => "package shared",
         EventKind::PackageDeleted { .. } => "package deleted",
+        EventKind::SecretSet { .. } => "secret set",
+        EventKind::SecretDeleted { .. } => "secret deleted",
+        EventKind::SecretRead { .. } => "secret read",
+        EventKind::SecretResealed { .. } => "secret resealed",
         EventKind::Bootstrapped => "bootstrapped",
         EventKind::LevelRaised { .. } => "level raised",
         EventKind::MachineUnreachable => "machine unreachable",

@@ -21,8 +21,8 @@ use spec::{Autoscale, CpuRam, FieldChange, JobSpec, Kind, TaskSpec};
 
 use super::{
     broke_rule, certificate, ends, enrolment, factor, full_job, grants, held_ports, instance,
-    locks, machine_report, name, packages, reference, replicas, resources, saving, services,
-    update_policy, words,
+    locks, machine_report, name, packages, reference, replicas, resources, saving, secrets,
+    services, update_policy, words,
 };
 
 pub(crate) fn full_image() -> Image {
@@ -69,6 +69,7 @@ pub(crate) fn full_image() -> Image {
         files_changed: LogIndex(0),
         services: Vec::new(),
         packages: packages::of_jobs(),
+        secrets: Vec::new(),
     }
 }
 
@@ -110,9 +111,11 @@ pub(crate) fn image_of_an_owned_cell() -> Image {
     locks::put_into(&mut image);
     services::put_into(&mut image);
     packages::put_into(&mut image);
+    secrets::put_into(&mut image);
     let session = Session { user: name("ana"), used: LogIndex(8), answers, forgotten: 0 };
     image.sessions.push((SessionId(5), Arc::new(session)));
-    let answers = (1..).zip(packages::answers()).collect();
+    let answers = packages::answers().into_iter().chain(secrets::answers());
+    let answers = (1..).zip(answers).collect();
     let session = Session { user: name("ana"), used: LogIndex(8), answers, forgotten: 0 };
     image.sessions.insert(2, (SessionId(3), Arc::new(session)));
     with_quota(&mut image);

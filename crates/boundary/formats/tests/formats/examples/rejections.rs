@@ -88,6 +88,7 @@ pub(crate) fn of_requests() -> Vec<Rejection> {
         OutOfBounds::OversellPercent(10_001),
         OutOfBounds::LockLease(Span(61_000_000)),
         OutOfBounds::FileBytes(16_385),
+        OutOfBounds::SealedBytes(65_553),
         OutOfBounds::Attributes { machine: name("m1"), number: 513 },
         OutOfBounds::GrantAmount(Dimension::DiskRate),
         OutOfBounds::LogKeep(Span(u64::MAX)),
@@ -214,6 +215,7 @@ pub(crate) fn of_bounds() -> Vec<Rejection> {
         Countable::GrantsOf(name("ana")),
         Countable::ServicesOf(name("ana")),
         Countable::PackagesOf(name("ana")),
+        Countable::SecretsOf(name("ana")),
         Countable::HoldersOf(path()),
         Countable::LocksOf(LockSessionId(4)),
     ];
@@ -301,6 +303,7 @@ pub(crate) fn not_allowed() -> Vec<Rejection> {
         CellPermission::SetPlatform,
         CellPermission::ResumeRescheduling,
         CellPermission::EndSaversOfForgottenJobs,
+        CellPermission::RotateSecretKey,
     ];
     all.extend(cell.map(Permission::OfCell));
     all.extend([true, false].map(|granted| Permission::SetCapability {

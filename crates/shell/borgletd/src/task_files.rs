@@ -1,0 +1,71 @@
+//! The files that tasks bring: written into the directory of the task, from where its jail shows each at its path.
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use borglet::Launch;
+use linux::Isolation;
+use linux::record::Bind;
+use linux::task::TaskDirectory;
+
+/// The name of the directory of a task with the files that it brings.
+const DIRECTORY: &str = "files";
+
+/// Writes the files of a task that is about to start. Returns their bind mounts.
+pub(super) fn prepare(
+    task: &TaskDirectory,
+    launch: &Launch,
+    isolation: Isolation,
+) -> anyhow::Result<Vec<Bind>> {
+    let directory = task.path().join(DIRECTORY);
+    let mut binds = Vec::new();
+    for (position, file) in launch.files().enumerate() {
+        if position == 0 {
+            make(&directory)?;
+        }
+        let source = directory.join(position.to_string());
+        write(&source, &file.content, file.mode.bits(), launch.uid, isolation)?;
+        binds.push(Bind { source, target: PathBuf::from(file.path), writable: false });
+    }
+    Ok(binds)
+}
+
+/// Removes the files of a task that has ended.
+pub(super) fn remove(task: &TaskDirectory) {
+    let directory = task.path().join(DIRECTORY);
+    match fs::remove_dir_all(&directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            tracing::error!("cannot remove {}: {error}", directory.display());
+        }
+        _ => {}
+    }
+}
+
+/// Creates a directory that only the Borglet's user may enter.
+pub(super) fn make(directory: &Path) -> anyhow::Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.with_context(|| format!("cannot create {}", directory.display()))
+}
+
+/// Writes a new file for the user of a task; without root it is the Borglet's own user.
+pub(super) fn write(
+    path: &Path,
+    content: &[u8],
+    mode: u32,
+    uid: u32,
+    isolation: Isolation,
+) -> anyhow::Result<()> {
+    let written = || -> std::io::Result<()> {
+        let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+        file.write_all(content)?;
+        file.set_permissions(Permissions::from_mode(mode))?;
+        match isolation {
+            Isolation::Jail => chown(path, Some(uid), Some(uid)),
+            Isolation::Rootless => Ok(()),
+        }
+    };
+    written().with_context(|| format!("cannot write {}", path.display()))
+}
