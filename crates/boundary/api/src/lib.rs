@@ -26,6 +26,7 @@ pub mod event;
 mod exec;
 mod grant;
 mod health;
+mod held_package;
 pub mod job;
 pub mod json;
 pub mod locks;

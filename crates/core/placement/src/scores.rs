@@ -1,8 +1,11 @@
 //! The scores of machines for a task, term by term: what a pass would compare (paper, section 3.2),
 //! for `bourg why --scores`.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use cell::{Cell, Job};
-use model::{MachineId, TaskIndex, Time};
+use model::{Bytes, HeldPackage, MachineId, TaskIndex, Time};
 
 use crate::Settings;
 use crate::engine::Engine;
@@ -18,7 +21,21 @@ pub struct Scored {
     pub score: u32,
     /// Its terms.
     pub terms: Terms,
+    /// What it has of the task's packages; `None` if the task has none.
+    pub packages: Option<PackagesThere>,
 }
+
+/// What a machine has of a task's packages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackagesThere {
+    /// What is there, or being fetched.
+    pub has: Bytes,
+    /// What they take in all.
+    pub of: Bytes,
+}
+
+/// The packages that machines report.
+pub type HeldByMachine = BTreeMap<MachineId, Arc<[HeldPackage]>>;
 
 /// The machines with the best scores for a task, best first. A task that is already placed is
 /// scored as if it were placed once more. Empty for a task that runs in an alloc.
@@ -29,12 +46,14 @@ pub fn scores(
     index: TaskIndex,
     now: Time,
     settings: Settings,
+    held: &HeldByMachine,
     most: usize,
 ) -> Vec<Scored> {
     if job.alloc_set.is_some() {
         return Vec::new();
     }
     let mut engine = Engine::bare(cell, settings);
+    held.iter().for_each(|(machine, held)| engine.set_held(*machine, held));
     let id = engine.join(job, index);
     engine.prepare(cell, id);
     engine.refresh_suspects(cell, now);
@@ -43,7 +62,8 @@ pub fn scores(
     let scored = slots.filter(|slot| engine.fits(cell, class, *slot)).map(|slot| {
         let terms = engine.terms(cell, class, slot, now);
         let score = terms.total(&engine.settings.weights);
-        Scored { machine: engine.machines.id(slot), score, terms }
+        let packages = class.held.as_ref().map(|held| held.there(slot));
+        Scored { machine: engine.machines.id(slot), score, terms, packages }
     });
     let mut scored: Vec<Scored> = scored.collect();
     scored.sort_by_key(|scored| (scored.score, scored.machine));

@@ -4,6 +4,7 @@
 //! ```text
 //! packages/layers/DIGEST/         the files of a layer, by the digest of its tree
 //! packages/layers/DIGEST.used     the user that it was fetched for; modified at each use
+//! packages/versions/DIGEST        which layers a package has, by the digest of its manifest
 //! packages/layers/.new-DIGEST-1/  one that is being unpacked; removed at the next start
 //! ```
 //!
@@ -14,6 +15,7 @@ mod fetch;
 mod image;
 mod layers;
 mod taken;
+mod versions;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -25,7 +27,7 @@ use api::v1;
 use borglet::{Desired, PACKAGES_DIRECTORY};
 use client::packages::{PackageReader, StoreError};
 use linux::record::{Bind, ImageRoot};
-use model::{Digest, InstanceId, PackageId};
+use model::{Digest, HeldPackage, InstanceId, PackageId};
 use package::manifest::{Layer, Manifest};
 use process::renewal::{Masters, explained};
 use rpc::service::packages_client::PackagesClient;
@@ -36,6 +38,7 @@ use tonic::{Request, Status};
 
 use self::layers::{Layers, Unused};
 pub(crate) use self::taken::Taken;
+use self::versions::Versions;
 use super::clients::is_final;
 use super::found_packages::{FoundImage, FoundPackages};
 use super::tasks::Files;
@@ -61,6 +64,7 @@ struct Inner {
     credentials: Rotating,
     masters: Masters,
     layers: Layers,
+    versions: Versions,
     /// Manifests that were read lately: a start with all its layers here needs no store.
     manifests: Mutex<VecDeque<(Digest, Arc<Manifest>)>>,
     /// The layers that instances use.
@@ -73,9 +77,10 @@ impl Packages {
         credentials: Rotating,
         masters: Masters,
     ) -> anyhow::Result<Self> {
-        let layers = Layers::open(&files.directory.join("packages"))?;
+        let directory = files.directory.join("packages");
+        let (layers, versions) = (Layers::open(&directory)?, Versions::open(&directory)?);
         let (manifests, used) = (Mutex::default(), Mutex::default());
-        Ok(Self(Arc::new(Inner { credentials, masters, layers, manifests, used })))
+        Ok(Self(Arc::new(Inner { credentials, masters, layers, versions, manifests, used })))
     }
 
     /// Makes the packages of a task available, and its image.
@@ -117,6 +122,7 @@ impl Packages {
     pub(super) async fn run(self) -> std::convert::Infallible {
         loop {
             self.0.layers.remove_unused(&self.used(), Unused::Old).await;
+            self.0.versions.forget(self.0.layers.taken());
             sleep(LOOK).await;
         }
     }
@@ -126,6 +132,11 @@ impl Packages {
         self.0.layers.taken().clone()
     }
 
+    /// What is here of packages and images, or on its way: what a master is told.
+    pub(super) fn held(&self) -> Vec<HeldPackage> {
+        self.0.versions.held(self.0.layers.taken(), &self.used())
+    }
+
     /// The layers that instances use.
     fn used(&self) -> BTreeSet<Digest> {
         lock(&self.0.used).values().flatten().copied().collect()
@@ -133,14 +144,15 @@ impl Packages {
 
     /// The directory with the files of a package.
     async fn files(&self, desired: &Desired, id: &PackageId) -> anyhow::Result<PathBuf> {
-        let (manifest, reader) = self.find(id).await?;
+        let (digest, manifest, reader) = self.find(id).await?;
         let layer = files_of(&manifest)?;
+        self.0.versions.used(digest, std::slice::from_ref(layer));
         let mut layers = self.layers(desired, std::slice::from_ref(layer), &reader).await?;
         layers.pop().context("it has no layer")
     }
 
     async fn image(&self, desired: &Desired, id: &PackageId) -> anyhow::Result<FoundImage> {
-        let (manifest, reader) = self.find(id).await?;
+        let (digest, manifest, reader) = self.find(id).await?;
         let here = image_architecture();
         let variant = manifest.variant(here).ok_or_else(|| {
             let others: Vec<&str> =
@@ -160,6 +172,7 @@ impl Packages {
         layers.reverse();
         ensure!(!layers.is_empty(), "it has no files");
         let stop_signal = image::stop_signal(config)?;
+        self.0.versions.used(digest, &layers);
         let layers = self.layers(desired, &layers, &reader).await?;
         Ok(FoundImage {
             root: ImageRoot { layers, user: config.user.clone() },
@@ -170,13 +183,13 @@ impl Packages {
     }
 
     /// What a package consists of, and how its parts are read.
-    async fn find(&self, id: &PackageId) -> anyhow::Result<(Arc<Manifest>, PackageReader)> {
+    async fn find(&self, id: &PackageId) -> anyhow::Result<(Digest, Arc<Manifest>, PackageReader)> {
         let v1::ReadPackageResponse { right, package, stores } = self.right(id).await?;
         let digest = package.unwrap_or_default().digest;
         let digest: Digest = digest.parse().context("the master's answer")?;
         let store = stores.first().ok_or(StoreError::NoStore)?;
         let reader = PackageReader::new(store, &self.0.credentials, right.unwrap_or_default())?;
-        Ok((self.manifest(reader.clone(), digest).await?, reader))
+        Ok((digest, self.manifest(reader.clone(), digest).await?, reader))
     }
 
     /// The directories of layers, which are fetched side by side if they are not here.

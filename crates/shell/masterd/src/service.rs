@@ -146,7 +146,7 @@ impl Api {
         let door = Door::new(core, peers, authority.cell(), past, metrics);
         let packages = Packages::new(door.clone(), components.credentials, &authority);
         let issuer = Issuer { authority, validity: components.validity };
-        let jobs = Jobs::new(door.clone());
+        let jobs = Jobs::new(door.clone(), Usage::new(door.clone(), agents.clone()));
         let tasks = Tasks::new(door.clone(), agents.clone());
         let history = History::new(door.clone(), components.events);
         let names = NameService::new(door.clone());
@@ -193,7 +193,7 @@ impl Api {
             packages,
             locks,
             replicas: Replicas::new(door.clone()),
-            schedulers: Schedulers::new(door.clone()),
+            schedulers: Schedulers::new(door.clone(), agents.clone()),
             enroller: Enroller::new(door.clone(), issuer),
             monitoring: Monitoring::new(door.clone(), Arc::new(registry)),
             door,

@@ -1,7 +1,7 @@
 //! How much of a machine's disk the layers of each user take. A layer counts for the user that it was fetched for,
 //! although others may use it, too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,11 @@ use super::lock;
 
 /// The layers of a machine, present or being fetched, with their users.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Taken(Arc<Mutex<BTreeMap<Digest, LayerTaken>>>);
+pub(crate) struct Taken {
+    all: Arc<Mutex<BTreeMap<Digest, LayerTaken>>>,
+    /// Those of them that are on their way.
+    fetching: Arc<Mutex<BTreeSet<Digest>>>,
+}
 
 /// What a layer takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +41,7 @@ impl ReservedRoom {
     /// The layer is there now.
     pub(super) fn keep(mut self) {
         self.is_kept = true;
+        lock(&self.taken.fetching).remove(&self.layer);
     }
 }
 
@@ -59,32 +64,44 @@ impl Taken {
         taken: LayerTaken,
         free: Bytes,
     ) -> Result<ReservedRoom, Beyond> {
-        let mut all = lock(&self.0);
+        let mut all = lock(&self.all);
         room(&all, &taken, free)?;
         all.insert(layer, taken);
         drop(all);
+        lock(&self.fetching).insert(layer);
         Ok(ReservedRoom { taken: self.clone(), layer, is_kept: false })
     }
 
     /// Whether there is room for a layer, or it has its room already.
     pub(super) fn has_room(&self, layer: Digest, taken: &LayerTaken, free: Bytes) -> bool {
-        let all = lock(&self.0);
+        let all = lock(&self.all);
         all.contains_key(&layer) || room(&all, taken, free).is_ok()
     }
 
     /// Takes in a layer that an earlier process has fetched.
     pub(super) fn adopt(&self, layer: Digest, taken: LayerTaken) {
-        lock(&self.0).insert(layer, taken);
+        lock(&self.all).insert(layer, taken);
     }
 
     /// A layer is gone.
     pub(super) fn remove(&self, layer: Digest) {
-        lock(&self.0).remove(&layer);
+        lock(&self.all).remove(&layer);
+        lock(&self.fetching).remove(&layer);
+    }
+
+    /// The layers that are there or on their way.
+    pub(super) fn layers(&self) -> BTreeSet<Digest> {
+        lock(&self.all).keys().copied().collect()
+    }
+
+    /// The layers that are on their way.
+    pub(super) fn fetching(&self) -> BTreeSet<Digest> {
+        lock(&self.fetching).clone()
     }
 
     /// The number of layers, and the bytes of all.
     pub(crate) fn totals(&self) -> (usize, Bytes) {
-        let all = lock(&self.0);
+        let all = lock(&self.all);
         let bytes = all.values().map(|taken| taken.bytes.0).fold(0, u64::saturating_add);
         (all.len(), Bytes(bytes))
     }
