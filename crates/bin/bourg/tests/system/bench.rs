@@ -163,12 +163,13 @@ fn each_page_of_a_cell_is_measured_and_viewers_see_changes() {
 const ALONE: [&str; 9] =
     ["agents", "arrivals", "borglet", "commit", "failover", "isolation", "reads", "sigma", "sim"];
 /// The others, with small parameters and their figures.
-const IN_SMALL: [(&str, &[&str]); 11] = [
+const IN_SMALL: [(&str, &[&str]); 12] = [
     ("start --runs 2", &["median_ms", "p99_ms", "min_ms", "max_ms", "runs", "exec_median_ms"]),
     ("recovery --operations 2000", &["operations", "log_bytes", "operations_per_second"]),
     ("history --operations 2000", &["operations", "log_bytes"]),
     ("cell --machines 100 --tasks 1000", &["placed", "accepted", "passes"]),
     ("pack --machines 60 --tasks 500 --orders 2", &["machines", "tasks", "peak_rss_bytes"]),
+    ("packages --machines 60 --jobs 150 --packages 12", &["machines", "jobs", "packages"]),
     ("pass --machines 100 --tasks 1000 --passes 10", &["passes", "arrivals", "placements"]),
     ("update --machines 60 --tasks 300 --updated 50 --at-once 5 --plans 2", &["machines", "tasks"]),
     ("names --machines 50 --tasks 500 --changes 20", &["jobs", "tasks", "operations", "largest"]),
