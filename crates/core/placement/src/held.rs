@@ -10,16 +10,27 @@ use model::{Bytes, DigestPrefix, HeldPackage, MachineId, PackageId};
 
 use crate::machines::{Machines, Slot};
 use crate::score::WHOLE;
-use crate::scores::PackagesThere;
 
 /// Of how many machines that have the most of a task's packages the score is compared, wherever the search for the
 /// best machine begins.
 const HOLDERS_MAX: usize = 64;
 
+/// What a machine has of a task's packages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackagesThere {
+    /// What is there, or being fetched.
+    pub has: Bytes,
+    /// What they take in all.
+    pub of: Bytes,
+}
+
+/// The packages that machines report.
+pub type HeldByMachine = BTreeMap<MachineId, Arc<[HeldPackage]>>;
+
 /// What machines have.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeldPackages {
-    by_machine: BTreeMap<MachineId, Arc<[HeldPackage]>>,
+    by_machine: HeldByMachine,
     holders: BTreeMap<DigestPrefix, BTreeMap<MachineId, HeldPackage>>,
     /// Increases with each change.
     version: u64,

@@ -1,14 +1,12 @@
 //! The scores of machines for a task, term by term: what a pass would compare (paper, section 3.2),
 //! for `bourg why --scores`.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use cell::{Cell, Job};
-use model::{Bytes, HeldPackage, MachineId, TaskIndex, Time};
+use model::{MachineId, TaskIndex, Time};
 
 use crate::Settings;
 use crate::engine::Engine;
+use crate::held::{HeldByMachine, PackagesThere};
 use crate::machines::Slot;
 use crate::score::Terms;
 
@@ -24,18 +22,6 @@ pub struct Scored {
     /// What it has of the task's packages; `None` if the task has none.
     pub packages: Option<PackagesThere>,
 }
-
-/// What a machine has of a task's packages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PackagesThere {
-    /// What is there, or being fetched.
-    pub has: Bytes,
-    /// What they take in all.
-    pub of: Bytes,
-}
-
-/// The packages that machines report.
-pub type HeldByMachine = BTreeMap<MachineId, Arc<[HeldPackage]>>;
 
 /// The machines with the best scores for a task, best first. A task that is already placed is
 /// scored as if it were placed once more. Empty for a task that runs in an alloc.
