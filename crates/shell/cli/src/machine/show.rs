@@ -232,7 +232,7 @@ pub(super) fn show(cell: Target<'_>, args: &ShowArgs) -> Done {
         }
         let shown = || {
             let mut text = describe(&machine, now);
-            for note in &note {
+            if let Some(note) = &note {
                 let _infallible = writeln!(text, "note: {note}");
             }
             text

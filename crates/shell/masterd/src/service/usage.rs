@@ -109,7 +109,8 @@ impl Usage {
     ) -> Result<HeldByMachine, Status> {
         let packages: BTreeSet<DigestPrefix> = {
             let view = self.door.core.view();
-            let job = Reads::of(&view, by).find(&asked.job.clone().unwrap_or_default())?;
+            let reads = Reads::of(&view, by);
+            let job = reads.find(&asked.job.clone().unwrap_or_default())?;
             let digest = |id| view.cell.package(&id).map(|package| package.digest.prefix());
             job.packages().filter_map(digest).collect()
         };
