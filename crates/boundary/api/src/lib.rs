@@ -27,6 +27,7 @@ mod exec;
 mod file;
 mod grant;
 mod health;
+mod held_package;
 pub mod job;
 pub mod json;
 pub mod locks;

@@ -1,7 +1,10 @@
 //! The state machine.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use cell::{Assignment, Cell, Op};
-use model::{CellCopy, InstanceId, LogIndex, Span, Term, Time};
+use model::{CellCopy, HeldPackage, InstanceId, LogIndex, MachineId, Span, Term, Time};
 use scheduler::Scheduler;
 use thiserror::Error;
 
@@ -36,6 +39,9 @@ pub enum Input {
     /// There is no stream (any more): it ended, could not be opened, or the replica on its other end
     /// does not get a proposal to the leader, and the driver closes it.
     Disconnected,
+    /// The packages that a machine reports, all of them. They are no part of the cell's copy, and are kept when that is
+    /// replaced.
+    Held(MachineId, Arc<[HeldPackage]>),
     /// A proposal was decided.
     Decided {
         /// The number of the proposal.
@@ -102,6 +108,8 @@ pub struct Follower {
     rest_until: Time,
     /// When the next pass is due, if nothing happens before.
     next_pass: Option<Time>,
+    /// The packages that machines have.
+    held: BTreeMap<MachineId, Arc<[HeldPackage]>>,
 }
 
 /// The connection to a replica.
@@ -140,6 +148,7 @@ impl Default for Follower {
             attempts: 0,
             rest_until: Time::ZERO,
             next_pass: None,
+            held: BTreeMap::new(),
         }
     }
 }
@@ -183,7 +192,10 @@ impl Follower {
             Input::Loaded(cell, is) => {
                 // What was proposed is in the image, or is proposed again.
                 self.proposed = None;
-                self.copy = Some(Copied { scheduler: Scheduler::new(*cell), is });
+                self.held.retain(|machine, _| cell.machine(*machine).is_some());
+                let mut scheduler = Scheduler::new(*cell);
+                self.held.iter().for_each(|(machine, held)| scheduler.set_held(*machine, held));
+                self.copy = Some(Copied { scheduler, is });
                 self.open(now);
             }
             Input::Resumed if self.copy.is_some() => self.open(now),
@@ -196,6 +208,15 @@ impl Follower {
                 self.close(now);
             }
             Input::Disconnected => self.close(now),
+            Input::Held(machine, held) => {
+                if let Some(copy) = &mut self.copy {
+                    copy.scheduler.set_held(machine, &held);
+                }
+                match held.is_empty() {
+                    true => drop(self.held.remove(&machine)),
+                    false => drop(self.held.insert(machine, held)),
+                }
+            }
             Input::Decided { number, rejected } => {
                 // The copy shows the effect of each assignment with the record that decided it.
                 if self.answered(number).is_some() && rejected {

@@ -8,10 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cell::feasibility::{Request, VariantsOfPackage};
 use cell::{Cell, Demand, Job};
-use model::{CollectionId, Dimension, InstanceId, MachineId, Priority, Resources, TaskIndex, Time};
+use model::{
+    CollectionId, Dimension, InstanceId, MachineId, PackageId, Priority, Resources, TaskIndex, Time,
+};
 use spec::{Constraint, Maximum, Network};
 
 use crate::Settings;
+use crate::held::ClassHeld;
 use crate::machines::{Machines, Slot};
 use crate::pool::{Pool, Scan};
 
@@ -37,6 +40,8 @@ pub(crate) struct Key {
     variants: Vec<VariantsOfPackage>,
     max_per_machine: Option<Maximum>,
     max_per_switch: Option<Maximum>,
+    /// The packages and the image.
+    pub(crate) packages: Vec<PackageId>,
 }
 
 /// Where tasks of a class may be placed.
@@ -61,6 +66,10 @@ pub(crate) struct Class {
     pub(crate) avoids: Vec<(MachineId, Time)>,
     pub(crate) scan: Scan,
     pub(crate) places: Where,
+    /// What machines have of its packages; `None` if it has none.
+    pub(crate) held: Option<ClassHeld>,
+    /// The version of the machines' reports from which that is.
+    pub(crate) held_seen: Option<u64>,
     /// Number of its uses.
     uses: usize,
 }
@@ -93,6 +102,7 @@ impl Key {
             variants: VariantsOfPackage::of(cell, &job.owner, job.described(index)),
             max_per_machine: job.spec.max_per_machine,
             max_per_switch: job.spec.max_per_switch,
+            packages: job.described(index).packages(&job.owner).collect(),
         }
     }
 
@@ -128,6 +138,8 @@ impl Class {
             avoids: avoids.map(|crash| (crash.machine, crash.avoided_until())).collect(),
             scan: scan.weighted(&settings.weights),
             places: Where::Unknown,
+            held: None,
+            held_seen: None,
             uses: 0,
             demand,
             key,
@@ -172,6 +184,7 @@ impl Class {
             && key.max_per_switch == job.spec.max_per_switch
             && key.constraints == job.described(index).constraints(index)
             && key.variants == VariantsOfPackage::of(cell, &job.owner, job.described(index))
+            && job.described(index).packages(&job.owner).eq(key.packages.iter().cloned())
     }
 
     /// Whether it still avoids a machine.

@@ -7,16 +7,20 @@ mod preempt;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use cell::feasibility::{Colocated, fits};
 use cell::{Cell, Demand, Job, Machine, TaskState};
-use model::{CollectionId, Generation, InstanceId, MachineId, Random, TaskId, TaskIndex, Time};
+use model::{
+    CollectionId, Generation, HeldPackage, InstanceId, MachineId, Random, TaskId, TaskIndex, Time,
+};
 use spec::Constraint;
 
 use crate::Settings;
 use crate::change_log::ChangeLog;
 use crate::class::{Class, ClassId, Classes, Where};
 use crate::evictable::Evictable;
+use crate::held::HeldPackages;
 use crate::kept::{Kept, KeptRoom};
 use crate::machines::{BLOCK, Change, Machines, Slot};
 use crate::planned::{Planned, PlannedInAllocs};
@@ -71,6 +75,8 @@ pub struct Engine {
     last: Option<ClassId>,
     /// The classes for which there may be room again since the last pass.
     freed: BTreeSet<ClassId>,
+    /// Which machines have which packages.
+    held: HeldPackages,
 }
 
 impl Engine {
@@ -116,7 +122,14 @@ impl Engine {
             improved: BTreeSet::new(),
             last: None,
             freed: BTreeSet::new(),
+            held: HeldPackages::default(),
         }
+    }
+
+    /// Takes in the packages that a machine reports: the complete list, in place of the one before. Machines of which
+    /// nothing is reported count as without packages.
+    pub fn set_held(&mut self, machine: MachineId, held: &Arc<[HeldPackage]>) {
+        self.held.set(machine, held);
     }
 
     /// Keeps the room of a task on its last machine if it waits for its retry.
@@ -256,6 +269,7 @@ impl Engine {
     fn forget_places(&mut self) {
         self.freed.extend(&self.classes.limited);
         self.classes.forget_places(&self.machines);
+        self.held.touch();
     }
 
     /// A task of a job left its machine, or is no longer planned on it: cached scores that counted
@@ -376,8 +390,24 @@ impl Engine {
         Slot::try_from(if relaxed { self.random.index(slots) } else { 0 }).unwrap_or(0)
     }
 
+    /// Finds what machines have of a class's packages, if that may have changed.
+    fn prepare_held(&mut self, cell: &Cell, id: ClassId) {
+        let Some(class) = self.classes.get_mut(id) else { return };
+        let version = self.held.version();
+        if class.key.packages.is_empty() || class.held_seen == Some(version) {
+            return;
+        }
+        class.held = self.held.of(cell, &class.key.packages, &self.machines);
+        class.held_seen = Some(version);
+        // A kept score counts what was there before: it may be too high now.
+        if matches!(class.places, Where::Pool(_)) {
+            self.classes.set_places(id, Where::Unknown);
+        }
+    }
+
     /// Computes the cached data that a class needs.
     pub(crate) fn prepare(&mut self, cell: &Cell, id: ClassId) {
+        self.prepare_held(cell, id);
         let Some(class) = self.classes.get(id) else { return };
         let constraints = &class.key.constraints;
         if !constraints.is_empty() && !self.marks.contains_key(constraints) {
@@ -432,18 +462,47 @@ impl Engine {
         loop {
             if widens {
                 let weights = &self.settings.weights;
-                let more =
-                    spread.map(|spread| |slot| spread.of_domains(&self.machines, slot, weights));
+                let held = class.held.as_ref();
+                let more = (spread.is_some() || held.is_some()).then_some(|slot| {
+                    let domains =
+                        spread.map_or(0, |spread| spread.of_domains(&self.machines, slot, weights));
+                    let lacks = held.map_or(0, |held| held.missing(slot));
+                    domains.saturating_add(lacks.saturating_mul(weights.packages))
+                });
                 pool.widen(&self.machines, &class.scan, marks, more.as_ref(), enough);
             }
             let real = |slot| self.score(cell, class, marks, slot, now);
             let fits = |slot| self.fits(cell, class, slot);
             let best = pool.best(&self.machines, real, fits);
-            if best.is_some() || pool.is_whole(&self.machines) {
+            if pool.is_whole(&self.machines) {
                 return best;
+            }
+            if best.is_some() {
+                return self.best_holder(cell, class, marks, best, now);
             }
             widens = true;
         }
+    }
+
+    /// The better of a machine and those with the most of a class's packages: the window may have none of these.
+    fn best_holder(
+        &self,
+        cell: &Cell,
+        class: &Class,
+        marks: Option<&[u8]>,
+        found: Option<Slot>,
+        now: Time,
+    ) -> Option<Slot> {
+        let score = |slot| self.score(cell, class, marks, slot, now);
+        let mut best = found.map(|slot| (score(slot), slot));
+        for slot in class.held.iter().flat_map(|held| held.nearest()).copied() {
+            let score = score(slot);
+            let is_better = best.is_none_or(|(lowest, _)| score < lowest);
+            if score != INFEASIBLE && is_better && self.fits(cell, class, slot) {
+                best = Some((score, slot));
+            }
+        }
+        best.map(|(_, slot)| slot)
     }
 
     fn best_of_few(&self, cell: &Cell, id: ClassId, slots: &[Slot], now: Time) -> Option<Slot> {
@@ -479,8 +538,10 @@ impl Engine {
         now: Time,
     ) -> u32 {
         let usual = class.scan.of(&self.machines, marks, slot);
-        let special =
-            class.job().is_some() || !class.avoids.is_empty() || !self.suspects.is_empty();
+        let special = class.job().is_some()
+            || class.held.is_some()
+            || !class.avoids.is_empty()
+            || !self.suspects.is_empty();
         if usual == INFEASIBLE || !special {
             return usual;
         }
@@ -492,7 +553,7 @@ impl Engine {
     }
 
     /// The terms that a scan does not include.
-    fn special(&self, cell: &Cell, class: &Class, slot: Slot, now: Time) -> [(Term, u32); 6] {
+    fn special(&self, cell: &Cell, class: &Class, slot: Slot, now: Time) -> [(Term, u32); 7] {
         let ask = class.ask();
         let id = self.machines.id(slot);
         let suspect = self.suspects.contains_key(&slot)
@@ -509,6 +570,7 @@ impl Engine {
             (Term::SpreadMachine, on_machine),
             (Term::SpreadRack, in_rack),
             (Term::SpreadPower, on_power),
+            (Term::Packages, class.held.as_ref().map_or(0, |held| held.missing(slot))),
         ]
     }
 

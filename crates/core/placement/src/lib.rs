@@ -17,6 +17,7 @@ mod change_log;
 mod class;
 mod engine;
 mod evictable;
+mod held;
 mod kept;
 mod machines;
 mod planned;
@@ -29,6 +30,7 @@ pub mod why;
 
 pub use class::ClassId;
 pub use engine::{AllocSearch, Changed, Engine};
+pub use held::{HeldByMachine, PackagesThere};
 pub use kept::{Kept, WAIT_MAX};
 pub use score::{Policy, Term, Terms, Weights};
 pub use scores::{Scored, scores};

@@ -6,6 +6,7 @@ use model::{MachineId, TaskIndex, Time};
 
 use crate::Settings;
 use crate::engine::Engine;
+use crate::held::{HeldByMachine, PackagesThere};
 use crate::machines::Slot;
 use crate::score::Terms;
 
@@ -18,6 +19,8 @@ pub struct Scored {
     pub score: u32,
     /// Its terms.
     pub terms: Terms,
+    /// What it has of the task's packages; `None` if the task has none.
+    pub packages: Option<PackagesThere>,
 }
 
 /// The machines with the best scores for a task, best first. A task that is already placed is
@@ -29,12 +32,14 @@ pub fn scores(
     index: TaskIndex,
     now: Time,
     settings: Settings,
+    held: &HeldByMachine,
     most: usize,
 ) -> Vec<Scored> {
     if job.alloc_set.is_some() {
         return Vec::new();
     }
     let mut engine = Engine::bare(cell, settings);
+    held.iter().for_each(|(machine, held)| engine.set_held(*machine, held));
     let id = engine.join(cell, job, index);
     engine.prepare(cell, id);
     engine.refresh_suspects(cell, now);
@@ -43,7 +48,8 @@ pub fn scores(
     let scored = slots.filter(|slot| engine.fits(cell, class, *slot)).map(|slot| {
         let terms = engine.terms(cell, class, slot, now);
         let score = terms.total(&engine.settings.weights);
-        Scored { machine: engine.machines.id(slot), score, terms }
+        let packages = class.held.as_ref().map(|held| held.there(slot));
+        Scored { machine: engine.machines.id(slot), score, terms, packages }
     });
     let mut scored: Vec<Scored> = scored.collect();
     scored.sort_by_key(|scored| (scored.score, scored.machine));

@@ -1,7 +1,9 @@
 //! The scheduler's copy of the cell, and the plan on top of it.
 
+use std::sync::Arc;
+
 use cell::{Applied, Assignment, Cell, Op};
-use model::{InstanceId, LogIndex, TaskId, Time};
+use model::{HeldPackage, InstanceId, LogIndex, MachineId, TaskId, Time};
 use placement::{Changed, Engine, Settings};
 
 use crate::queue::Queue;
@@ -58,6 +60,12 @@ impl Scheduler {
         let changed = self.engine.follow(&self.cell, op, &applied);
         self.take_in(changed);
         applied
+    }
+
+    /// Takes in the packages that a machine reports: the complete list. It is no part of the cell, and only says where
+    /// later tasks start sooner.
+    pub fn set_held(&mut self, machine: MachineId, held: &Arc<[HeldPackage]>) {
+        self.engine.set_held(machine, held);
     }
 
     /// A proposal was not decided, or its outcome is unknown: its tasks are considered again. For a

@@ -87,6 +87,8 @@ pub enum Benchmark {
     Cell(scheduling::cell::Options),
     /// Measure the scheduler: how many machines a cell's tasks need, by packing policy.
     Pack(scheduling::pack::Options),
+    /// Measure what the preference for machines that have the packages saves: fetches, and the time of starts.
+    PackagePlacement(scheduling::packages::Options),
     /// Measure the scheduler: passes over a long queue while tasks come and go.
     Pass(scheduling::pass::Options),
     /// Measure plans and updates of a large job, with a fail-over in the middle.
@@ -181,6 +183,7 @@ impl Benchmark {
             Self::Failover(options) => cluster::failover::measure(&options),
             Self::Cell(options) => scheduling::cell::measure(&options),
             Self::Pack(options) => scheduling::pack::measure(&options),
+            Self::PackagePlacement(options) => scheduling::packages::measure(&options),
             Self::Pass(options) => scheduling::pass::measure(&options),
             Self::Update(options) => update::measure(&options),
             Self::Apply { machines, tasks, operations, seed, json } => {

@@ -220,7 +220,8 @@ fn run(mut options: Options, listener: TcpListener) -> anyhow::Result<()> {
         let provided = Provided { clients: clients.clone(), packages: packages.clone(), secrets };
         let driver = driver::start(files.clone(), provided, machine, options.uids, probed)?;
         let cell = credentials.credentials().cell().to_owned();
-        let service = service::Service::new(driver.clone(), files.clone(), cell, masters);
+        let service =
+            service::Service::new(driver.clone(), files.clone(), cell, masters, packages.clone());
         let limits = Limits { drain: Duration::from_millis(200), ..Limits::default() };
         let stopped = async {
             tokio::select! {

@@ -5,6 +5,7 @@
 //! packages/layers/DIGEST/         the files of a layer, by the digest of its tree
 //! packages/layers/DIGEST.used     the user that it was fetched for; modified at each use
 //! packages/layers/DIGEST.tree     its encoded tree, by which its chunks are found for other machines
+//! packages/versions/DIGEST        which layers a package has, by the digest of its manifest
 //! packages/layers/.new-DIGEST-1/  one that is being unpacked; removed at the next start
 //! ```
 //!
@@ -17,6 +18,7 @@ mod layers;
 mod sharing;
 mod spool;
 mod taken;
+mod versions;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -28,7 +30,7 @@ use api::v1;
 use borglet::{Desired, PACKAGES_DIRECTORY};
 use client::packages::{PackageReader, StoreError};
 use linux::record::{Bind, ImageRoot};
-use model::{Bytes, Digest, ImageArchitecture, InstanceId, PackageId, Random};
+use model::{Bytes, Digest, ImageArchitecture, HeldPackage, InstanceId, PackageId, Random};
 use package::manifest::{Layer, Manifest};
 use process::clock::Clock;
 use process::renewal::{Masters, explained};
@@ -43,6 +45,7 @@ use self::fetch::{Fetching, Peer, Sources};
 use self::layers::{Layers, Unused, fetched_bytes};
 pub(crate) use self::sharing::{SHARE_RATE, Sharing};
 pub(crate) use self::taken::Taken;
+use self::versions::Versions;
 use super::clients::is_final;
 use super::found_packages::{FoundImage, FoundPackages};
 use super::tasks::Files;
@@ -70,6 +73,7 @@ struct Inner {
     credentials: Rotating,
     masters: Masters,
     layers: Layers,
+    versions: Versions,
     /// Manifests that were read lately: a start with all its layers here needs no store.
     manifests: Mutex<VecDeque<(Digest, Arc<Manifest>)>>,
     /// The layers that instances use.
@@ -88,9 +92,11 @@ impl Packages {
             seed.as_bytes().iter().take(8).fold(0, |seed, byte| seed << 8 | u64::from(*byte));
         let (clock, bans, counts) = (Clock::start(), Mutex::default(), FetchCounts::default());
         let fetching = Fetching { clock, bans, counts, seed: Random::mixed(seed) };
-        let layers = Layers::open(&files.directory.join("packages"), fetching)?;
+        let directory = files.directory.join("packages");
+        let layers = Layers::open(&directory, fetching)?;
+        let versions = Versions::open(&directory)?;
         let (manifests, used) = (Mutex::default(), Mutex::default());
-        Ok(Self(Arc::new(Inner { credentials, masters, layers, manifests, used })))
+        Ok(Self(Arc::new(Inner { credentials, masters, layers, versions, manifests, used })))
     }
 
     /// Makes the packages of a task available, and its image.
@@ -139,6 +145,7 @@ impl Packages {
             if let Err(error) = removed.await {
                 tracing::error!("cannot look for unused layers: {error}");
             }
+            self.0.versions.forget(self.0.layers.taken());
             sleep(LOOK).await;
         }
     }
@@ -153,6 +160,11 @@ impl Packages {
         self.0.layers.fetching.counts.clone()
     }
 
+    /// What is here of packages and images, or on its way: what a master is told.
+    pub(super) fn held(&self) -> Vec<HeldPackage> {
+        self.0.versions.held(self.0.layers.taken(), &self.used())
+    }
+
     /// The layers that instances use.
     fn used(&self) -> BTreeSet<Digest> {
         lock(&self.0.used).values().flatten().copied().collect()
@@ -160,14 +172,15 @@ impl Packages {
 
     /// The directory with the files of a package.
     async fn files(&self, desired: &Desired, id: &PackageId) -> anyhow::Result<PathBuf> {
-        let (manifest, sources) = self.find(id).await?;
+        let (digest, manifest, sources) = self.find(id).await?;
         let layer = files_of(&manifest)?;
+        self.0.versions.used(digest, std::slice::from_ref(layer));
         let mut layers = self.layers(desired, std::slice::from_ref(layer), &sources).await?;
         layers.pop().context("it has no layer")
     }
 
     async fn image(&self, desired: &Desired, id: &PackageId) -> anyhow::Result<FoundImage> {
-        let (manifest, sources) = self.find(id).await?;
+        let (digest, manifest, sources) = self.find(id).await?;
         let here = ImageArchitecture::of_machine(std::env::consts::ARCH);
         let variant = manifest.variant(here).ok_or_else(|| {
             let others: Vec<&str> =
@@ -187,6 +200,7 @@ impl Packages {
         layers.reverse();
         ensure!(!layers.is_empty(), "it has no files");
         let stop_signal = config.stop_signal_number()?;
+        self.0.versions.used(digest, &layers);
         let layers = self.layers(desired, &layers, &sources).await?;
         Ok(FoundImage {
             root: ImageRoot { layers, user: config.user.clone() },
@@ -197,7 +211,7 @@ impl Packages {
     }
 
     /// What a package consists of, and where its parts are read.
-    async fn find(&self, id: &PackageId) -> anyhow::Result<(Arc<Manifest>, Sources)> {
+    async fn find(&self, id: &PackageId) -> anyhow::Result<(Digest, Arc<Manifest>, Sources)> {
         let v1::ReadPackageResponse { right, package, stores, holders } = self.right(id).await?;
         let digest = package.unwrap_or_default().digest;
         let digest: Digest = digest.parse().context("the master's answer")?;
@@ -215,7 +229,7 @@ impl Packages {
                 }
             }
         }
-        Ok((manifest, Sources { store, peers }))
+        Ok((digest, manifest, Sources { store, peers }))
     }
 
     /// The directories of layers, which are fetched side by side if they are not here.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use api::v1;
 use borglet::Order;
-use model::Time;
+use model::{Time, held_version};
 use process::renewal::Masters;
 use rpc::Rotating;
 use rpc::service::borglet_server::BorgletServer;
@@ -25,6 +25,7 @@ use super::health_endpoints::{self, Metrics, PackageCounts};
 use super::logs;
 use super::message::Obeyed;
 use super::packages::{FetchCounts, Sharing};
+use super::packages::Packages;
 use super::task_metrics::Fetcher;
 use super::tasks::Files;
 
@@ -41,6 +42,7 @@ pub(crate) struct Service {
     sessions: Sessions,
     readers: logs::Readers,
     masters: Masters,
+    packages: Packages,
 }
 
 /// The longest hold, whatever the master requests.
@@ -49,7 +51,13 @@ const HOLD_MAX: Duration = Duration::from_secs(60);
 const LOG_QUEUE: usize = 16;
 
 impl Service {
-    pub(crate) fn new(driver: Driver, files: Files, cell: String, masters: Masters) -> Self {
+    pub(crate) fn new(
+        driver: Driver,
+        files: Files,
+        cell: String,
+        masters: Masters,
+        packages: Packages,
+    ) -> Self {
         let (polls, _) = watch::channel(0);
         let (polls, metrics) = (Arc::new(polls), Arc::default());
         Self {
@@ -62,7 +70,16 @@ impl Service {
             sessions: Sessions::new(),
             readers: logs::Readers::new(),
             masters,
+            packages,
         }
+    }
+
+    /// The packages on this machine, unless the master has this list.
+    fn packages(&self, seen: u64) -> Option<v1::HeldPackages> {
+        let held = self.packages.held();
+        let version = held_version(&held);
+        (version != seen)
+            .then(|| v1::HeldPackages { version, packages: held.iter().map(Into::into).collect() })
     }
 
     pub(crate) fn routes(
@@ -145,6 +162,7 @@ impl rpc::service::borglet_server::Borglet for Service {
             version: newest.version,
             order_refused: obeyed == Obeyed::TooOld,
             usage: (!news.is_empty()).then(|| (&news).into()),
+            packages: self.packages(asked.packages_seen),
         }))
     }
 

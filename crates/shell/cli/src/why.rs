@@ -7,7 +7,7 @@ use client::Connection;
 use client::Target;
 use command::output::{self, Format, Listing};
 use command::{Done, Failure, with_cell};
-use model::{Priority, Resources, Time};
+use model::{Bytes, Priority, Resources, Time};
 
 use super::WhyArgs;
 use super::moment::Moment;
@@ -312,7 +312,14 @@ fn show_scores(text: &mut String, answer: &v1::WhyResponse) {
         let terms = terms.map(|term| format!("{} {} × {}", term.name, term.value, term.weight));
         let terms: Vec<String> = terms.collect();
         let sum = if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") };
-        let _infallible = writeln!(text, "  {}  {} = {sum}", score.machine, score.score);
+        let _infallible = write!(text, "  {}  {} = {sum}", score.machine, score.score);
+        let _infallible = match score.packages_needed {
+            0 => writeln!(text),
+            needed => {
+                let (has, of) = (Bytes(score.packages_there), Bytes(needed));
+                writeln!(text, "; has {has} of {of} of its packages")
+            }
+        };
     }
 }
 

@@ -17,6 +17,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tonic::transport::Channel;
 
+use crate::held_packages::HeldMemory;
 use crate::message::Message;
 use crate::metrics::Metrics;
 use crate::usage::UsageMemory;
@@ -53,6 +54,7 @@ struct Links {
     refusals: Refusals,
     links: Mutex<HashMap<(MachineId, For), ContactedMachine>>,
     usage: Arc<UsageMemory>,
+    held: HeldMemory,
 }
 
 /// The purpose of a connection. Logs have their own, so that clients that read many logs do not
@@ -85,7 +87,8 @@ pub(crate) fn start(
         .build()
         .context("cannot start the threads that talk to the machines")?;
     let (links, usage) = (Mutex::new(HashMap::new()), Arc::default());
-    let links = Links { credentials: credentials.clone(), refusals, links, usage };
+    let held = HeldMemory::default();
+    let links = Links { credentials: credentials.clone(), refusals, links, usage, held };
     let (links, thread) = (Arc::new(links), runtime.handle().clone());
     thread.spawn(let_go(Arc::downgrade(&links)));
     let handle = Handle { runtime: thread, links, to_core, metrics };
@@ -172,6 +175,11 @@ impl Handle {
         &self.links.usage
     }
 
+    /// The packages on the machines that this replica polls.
+    pub(crate) fn held(&self) -> &HeldMemory {
+        &self.links.held
+    }
+
     /// The error of the last poll of a machine, if this replica polls it and the poll failed.
     pub(crate) fn trouble(&self, machine: MachineId) -> Option<String> {
         let links = self.links.links.lock().ok()?;
@@ -243,6 +251,7 @@ impl Links {
             samples_after: known.sampled.0,
             reservations: poll.reservations.iter().map(Into::into).collect(),
             masters,
+            packages_seen: self.held.version(poll.machine),
         });
         request.set_timeout(poll.hold.to_std() + PATIENCE);
         let response =
@@ -250,6 +259,7 @@ impl Links {
         let report = response.report.context("an answer without a report")?.try_into()?;
         let usage = Arc::new(usage(&poll.name, response.usage));
         self.usage.take_in(poll.machine, &usage, Instant::now());
+        self.held.take_in(poll.machine, response.packages, Instant::now());
         Ok(Answer::Report { report: Arc::new(report), version: response.version, usage })
     }
 
@@ -299,8 +309,8 @@ mod tests {
         let validity = Validity::lasting(Duration::from_secs(60));
         let credentials = authority.issue(&Identity::Master, validity).expect("a certificate");
         let credentials = Rotating::new(credentials).expect("a certificate");
-        let (refusals, links, usage) = Default::default();
-        let links = Links { credentials, refusals, links, usage };
+        let (refusals, links, usage, held) = Default::default();
+        let links = Links { credentials, refusals, links, usage, held };
         let name = MachineName::new("m1").expect("a name");
         let talk_for = |what| {
             let key = (MachineId(1), what);

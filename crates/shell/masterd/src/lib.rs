@@ -20,6 +20,7 @@ mod core;
 mod disk;
 mod estimates;
 mod handle;
+mod held_packages;
 pub mod identity;
 pub mod in_process;
 mod message;

@@ -234,7 +234,7 @@ fn answered(directory: &Path, asked: v1::PastQuestion) -> Result<Answered, Statu
     let reads = Reads { cell: &cell, now, me: &user, administers_jobs };
     let answer = match asked.question.ok_or_else(|| invalid("no question"))? {
         Question::Status(asked) => Answer::Status(reads.status(&asked)?),
-        Question::Why(asked) => Answer::Why(reads.why(&asked)?),
+        Question::Why(asked) => Answer::Why(reads.why(&asked, &Default::default())?),
         Question::Machines(asked) => Answer::Machines(reads.machines(&asked)?),
         Question::Users(_) => Answer::Users(reads.users()),
         Question::Quota(asked) => Answer::Quota(reads.quota(&asked)?),

@@ -105,7 +105,11 @@ impl Reads<'_> {
         v1::JobStatus { spec: Some(spec), ..status }
     }
 
-    pub(super) fn why(&self, asked: &v1::WhyRequest) -> Result<v1::WhyResponse, Status> {
+    pub(super) fn why(
+        &self,
+        asked: &v1::WhyRequest,
+        held: &placement::HeldByMachine,
+    ) -> Result<v1::WhyResponse, Status> {
         let job = self.find(&asked.job.clone().unwrap_or_default())?;
         let tasks = selection_of(job, asked.tasks.clone())?;
         let mut answer = views::why_pending(self.cell, job, &tasks, self.now);
@@ -119,7 +123,7 @@ impl Reads<'_> {
             && let Some(index) = chosen().find(pending).or_else(|| chosen().next())
         {
             answer.scored_task = index.0;
-            answer.scores = views::scores(self.cell, job, index, self.now, most);
+            answer.scores = views::scores(self.cell, job, index, self.now, held, most);
         }
         Ok(answer)
     }

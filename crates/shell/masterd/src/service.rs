@@ -153,7 +153,7 @@ impl Api {
         let door = Door::new(core, peers, authority.cell(), past, metrics);
         let packages = Packages::new(door.clone(), components.credentials.clone(), &authority);
         let issuer = Issuer { authority, validity: components.validity };
-        let jobs = Jobs::new(door.clone());
+        let jobs = Jobs::new(door.clone(), Usage::new(door.clone(), agents.clone()));
         let tasks = Tasks::new(door.clone(), agents.clone());
         let history = History::new(door.clone(), components.events);
         let names = NameService::new(door.clone());
@@ -202,7 +202,7 @@ impl Api {
             secrets: Secrets::new(door.clone(), components.secret_keys.clone()),
             locks,
             replicas: Replicas::new(door.clone()),
-            schedulers: Schedulers::new(door.clone()),
+            schedulers: Schedulers::new(door.clone(), agents.clone()),
             enroller: Enroller::new(door.clone(), issuer, components.secret_keys),
             monitoring: Monitoring::new(door.clone(), Arc::new(registry)),
             door,

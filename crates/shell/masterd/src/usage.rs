@@ -14,8 +14,10 @@ use api::v1;
 use borglet::{Measured, Usage, UsageSample, UsageSubject, UsageWindow};
 use master::Samples;
 use model::{
-    CollectionId, GcuFactor, Generation, InstanceId, MachineId, TaskId, TaskSelection, Time,
+    CollectionId, DigestPrefix, GcuFactor, Generation, InstanceId, MachineId, TaskId,
+    TaskSelection, Time,
 };
+use placement::HeldByMachine;
 use prost::Message as _;
 
 /// A sample that arrived longer ago is outdated.
@@ -92,6 +94,8 @@ pub(crate) struct Used {
     pub(crate) jobs: BTreeMap<CollectionId, (u32, Measured)>,
     pub(crate) machines: BTreeMap<MachineId, MachineUsed>,
     pub(crate) tasks: BTreeMap<InstanceId, TaskUsed>,
+    /// Without the sums: the packages of the machines asked for, and what machines have of the packages asked for.
+    pub(crate) held: HeldByMachine,
     /// With the sums: what the replicas have done.
     pub(crate) work: v1::MasterWork,
 }
@@ -132,6 +136,8 @@ pub(crate) struct Chosen {
     pub(crate) places: BTreeSet<MachineId>,
     /// With their windows that ended after this.
     pub(crate) since: Option<Time>,
+    /// Which machines have these packages.
+    pub(crate) packages: BTreeSet<DigestPrefix>,
 }
 
 /// What to give in addition to the sums.
@@ -494,6 +500,9 @@ impl Used {
             if known.at <= used.at {
                 *known = used;
             }
+        }
+        for (machine, held) in other.held {
+            self.held.entry(machine).or_insert(held);
         }
         for (instance, used) in other.tasks {
             let task = self.tasks.entry(instance).or_default();

@@ -2,6 +2,7 @@
 //! followed, proposed and awaited.
 
 mod arguments;
+mod held_packages;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,10 +18,13 @@ use process::renewal::{self, Masters, Renewed};
 use process::{joining, notify, shutdown};
 use rpc::service::scheduling_client::SchedulingClient;
 use rpc::{Credentials, Expect, Role, Rotating};
+use tokio::sync::mpsc;
 use tonic::Streaming;
 use tonic::transport::Channel;
 
 pub use arguments::{SchedulerArgs, start};
+
+use held_packages::{Collector, MachineList};
 
 /// How to run a scheduler.
 #[derive(Clone, Debug)]
@@ -58,12 +62,15 @@ fn run(options: &Options) -> anyhow::Result<()> {
             shutdown::requested().await;
             notify::stopping();
         });
-        let mut process = FollowerDriver::new(masters.clone());
+        let (collector, lists) = Collector::new(credentials.clone(), masters.clone());
+        let mut collecting = std::pin::pin!(collector.run());
+        let mut process = FollowerDriver::new(masters.clone(), lists);
         let mut failures = Failures::default();
         loop {
             let (attempt, has) = tokio::select! {
                 () = &mut stop => break,
                 never = &mut renewed => match never {},
+                never = &mut collecting => match never {},
                 attempt = process.next_attempt() => attempt,
             };
             let all = masters.all();
@@ -74,6 +81,7 @@ fn run(options: &Options) -> anyhow::Result<()> {
             tokio::select! {
                 () = &mut stop => break,
                 never = &mut renewed => match never {},
+                never = &mut collecting => match never {},
                 ended = followed => {
                     let Err(error) = ended;
                     failures.say(master, &format!("{error:#}"));
@@ -120,12 +128,14 @@ struct FollowerDriver {
     clock: Clock,
     /// Learns where the replicas are.
     masters: Masters,
+    /// The packages that machines have.
+    lists: mpsc::Receiver<MachineList>,
 }
 
 impl FollowerDriver {
-    fn new(masters: Masters) -> Self {
+    fn new(masters: Masters, lists: mpsc::Receiver<MachineList>) -> Self {
         let (follower, clock) = (Follower::default(), Clock::start());
-        Self { follower, clock, masters }
+        Self { follower, clock, masters, lists }
     }
 
     fn take_in(&mut self, input: Input) -> Result<(), OutOfOrder> {
@@ -136,21 +146,13 @@ impl FollowerDriver {
         self.follower.tick(self.clock.now())
     }
 
-    /// Waits until the next tick is due.
-    async fn due(&self) {
-        match self.follower.next_tick() {
-            Some(at) => tokio::time::sleep_until(self.clock.instant(at)).await,
-            None => std::future::pending().await,
-        }
-    }
-
     /// Waits until a replica is to be followed, and tells which and from where.
     async fn next_attempt(&mut self) -> (u64, Option<CellCopy>) {
         loop {
             if let Some(Effect::Follow { attempt, has }) = self.tick() {
                 return (attempt, has);
             }
-            self.due().await;
+            due(&self.follower, &self.clock).await;
         }
     }
 
@@ -196,7 +198,10 @@ impl FollowerDriver {
                     proposed = None;
                     self.take_in(answer(&proposal, outcome)?)?;
                 }
-                () = self.due() => {}
+                Some((machine, packages)) = self.lists.recv() => {
+                    self.take_in(Input::Held(machine, packages))?;
+                }
+                () = due(&self.follower, &self.clock) => {}
             }
         }
     }
@@ -259,6 +264,14 @@ impl FollowerDriver {
             }
         }
         Ok(())
+    }
+}
+
+/// Waits until the next tick is due.
+async fn due(follower: &Follower, clock: &Clock) {
+    match follower.next_tick() {
+        Some(at) => tokio::time::sleep_until(clock.instant(at)).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -14,6 +14,7 @@ mod certificate;
 mod digest;
 mod epoch;
 mod grant;
+mod held_package;
 mod id;
 mod key;
 mod label;
@@ -45,6 +46,7 @@ pub use certificate::{CERTIFICATE_VALIDITY_MAX, Certificate};
 pub use digest::{Digest, DigestError};
 pub use epoch::RestoreEpoch;
 pub use grant::Grant;
+pub use held_package::{DigestPrefix, HELD_PACKAGES_MAX, HeldPackage, HeldUse, held_version};
 pub use id::{
     CollectionId, DirectoryId, Generation, GrantId, InstanceId, Level, LockSessionId, LogIndex,
     MachineId, ReplicaId, RequestId, SessionId, Stamp, TaskId, TaskIndex, Term, Version,

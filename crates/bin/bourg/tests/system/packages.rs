@@ -67,6 +67,30 @@ fn a_task_finds_its_packages() {
 }
 
 #[test]
+fn machines_report_the_packages_that_they_have() {
+    let cell = Cell::start();
+    files(&cell, "app", "there");
+    cell.ok("bourg package build app --name app --version 1");
+    let machine = cell.ok("bourg machines -o name").trim().to_owned();
+    let show = format!("bourg machine show {machine}");
+    assert!(!cell.ok(&show).contains("app@1"));
+    job(&cell, "one", "app@1");
+    cell.ok("bourg run one.bcl --wait");
+    until("the machine has reported it", || {
+        let shown = cell.ok(&show);
+        shown.contains("/app@1") && shown.contains("ON THE MACHINE")
+    });
+    let json = cell.ok(&format!("{show} -o json"));
+    assert!(json.contains("packageCount") && json.contains("HELD_USE_"), "{json}");
+    let small = "{ name: 'small', cmd: ['/bin/sleep', '600'], cpu: 0.1, ram: '16 MiB', priority: 'free', \
+                 packages: ['app@1'] }";
+    cell.write("small.bcl", small.to_owned());
+    cell.ok("bourg run small.bcl");
+    let why = cell.ok("bourg why small/0 --scores 1");
+    assert!(why.contains(" of its packages"), "{why}");
+}
+
+#[test]
 fn a_package_is_for_its_readers_alone() {
     let cell = Cell::start();
     for user in ["ana", "ben"] {

@@ -120,7 +120,7 @@ impl Job {
     }
 
     /// The versions of packages that its descriptions use: the one that it has, and those that it may go back to.
-    fn packages(&self) -> impl Iterator<Item = PackageId> + '_ {
+    pub fn packages(&self) -> impl Iterator<Item = PackageId> + '_ {
         let others = self.others.iter().map(|(_, spec)| spec);
         others.chain([&self.spec]).flat_map(|spec| spec.packages(&self.owner))
     }

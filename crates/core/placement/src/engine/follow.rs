@@ -154,8 +154,8 @@ impl Engine {
 
     /// Builds everything anew but the plan.
     fn rebuild(&mut self, cell: &Cell) {
-        let planned = std::mem::take(&mut self.planned);
-        *self = Self::new(cell, self.settings.clone());
+        let (planned, held) = (std::mem::take(&mut self.planned), std::mem::take(&mut self.held));
+        *self = Self { held, ..Self::new(cell, self.settings.clone()) };
         for (instance, planned) in planned {
             if is_pending(cell, instance)
                 && let Some(slot) = self.machines.slot(planned.machine)

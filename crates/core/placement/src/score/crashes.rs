@@ -9,19 +9,19 @@ mod tests {
     #[test]
     fn a_heavier_term_outweighs_all_lighter_terms() {
         let weights = Weights::default();
-        let total = |terms: [u32; 9]| Terms(terms).total(&weights);
+        let total = |terms: [u32; 10]| Terms(terms).total(&weights);
         let whole = 4_096;
         // Best first: the worst of all lighter terms is better than one heavier term.
         let order = [
-            total([0, 0, 0, 0, 0, 0, 0, 0, 0]),
-            total([0, 0, 0, 0, whole, whole, whole, 17 * whole, whole]),
-            total([0, 0, 0, 1, 0, 0, 0, 0, 0]),
-            total([0, 0, 0, 2, whole, whole, whole, 17 * whole, whole]),
-            total([0, 0, 1, 0, 0, 0, 0, 0, 0]),
-            total([0, 0, 64, 2, whole, whole, whole, 17 * whole, whole]),
-            total([0, 1, 0, 0, 0, 0, 0, 0, 0]),
-            total([0, 1, 64, 2, whole, whole, whole, 17 * whole, whole]),
-            total([1, 0, 0, 0, 0, 0, 0, 0, 0]),
+            total([0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+            total([0, 0, 0, 0, whole, whole, whole, whole, 17 * whole, whole]),
+            total([0, 0, 0, 1, 0, 0, 0, 0, 0, 0]),
+            total([0, 0, 0, 2, whole, whole, whole, whole, 17 * whole, whole]),
+            total([0, 0, 1, 0, 0, 0, 0, 0, 0, 0]),
+            total([0, 0, 64, 2, whole, whole, whole, whole, 17 * whole, whole]),
+            total([0, 1, 0, 0, 0, 0, 0, 0, 0, 0]),
+            total([0, 1, 64, 2, whole, whole, whole, whole, 17 * whole, whole]),
+            total([1, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
         ];
         assert!(order.is_sorted_by(|one, other| one < other), "{order:?}");
     }

@@ -4,7 +4,8 @@
 //!
 //! A task that fits somewhere without evictions causes none: the number and priority of victims
 //! matter only if no machine has room (see `crate::engine::preempt`), and so take precedence over every
-//! term here. No term prefers a machine that has a task's packages yet.
+//! term here. Packages that a machine lacks are fetched, so
+//! [`Term::Packages`] only prefers machines that have them.
 
 mod best_fit;
 mod crashes;
@@ -69,6 +70,8 @@ pub enum Term {
     SpreadRack,
     /// The share of them that depend on its power domain.
     SpreadPower,
+    /// The share of the task's packages that the machine lacks.
+    Packages,
     /// The packing policy's term.
     Packing,
     /// How far production and the rest are from sharing the machine.
@@ -77,7 +80,7 @@ pub enum Term {
 
 impl Term {
     /// All terms, heaviest first.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Crashed,
         Self::Suspect,
         Self::Soft,
@@ -85,6 +88,7 @@ impl Term {
         Self::SpreadMachine,
         Self::SpreadRack,
         Self::SpreadPower,
+        Self::Packages,
         Self::Packing,
         Self::Mixing,
     ];
@@ -100,6 +104,7 @@ impl Term {
             Self::SpreadMachine => "spread-machine",
             Self::SpreadRack => "spread-rack",
             Self::SpreadPower => "spread-power",
+            Self::Packages => "packages",
             Self::Packing => "packing",
             Self::Mixing => "mixing",
         }
@@ -126,6 +131,9 @@ pub struct Weights {
     pub spread_rack: u32,
     /// See [`Term::SpreadPower`].
     pub spread_power: u32,
+    /// See [`Term::Packages`]; for all packages, in parts of 4,096. Half of what a machine costs that has one of a job's
+    /// two tasks: packages do not draw tasks of a small job together.
+    pub packages: u32,
     /// See [`Term::Packing`].
     pub packing: u32,
     /// See [`Term::Mixing`].
@@ -142,6 +150,7 @@ impl Default for Weights {
             spread_machine: 64,
             spread_rack: 32,
             spread_power: 16,
+            packages: 16,
             packing: 2,
             mixing: 1,
         }
@@ -160,6 +169,7 @@ impl Weights {
             Term::SpreadMachine => self.spread_machine,
             Term::SpreadRack => self.spread_rack,
             Term::SpreadPower => self.spread_power,
+            Term::Packages => self.packages,
             Term::Packing => self.packing,
             Term::Mixing => self.mixing,
         }
@@ -168,7 +178,7 @@ impl Weights {
 
 /// The terms of one machine's score, in the order of [`Term::ALL`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Terms(pub [u32; 9]);
+pub struct Terms(pub [u32; 10]);
 
 impl Terms {
     /// The score, always less than that of a machine that does not fit.

@@ -1,6 +1,8 @@
 //! A cell drawn in text: why its tasks are pending, and the placement of one task after another without any
 //! queue. Machines, jobs and what happens to them are lines of the crate `script`.
 
+mod packages;
+
 use std::collections::BTreeSet;
 
 use cell::{Cell, Outcome};

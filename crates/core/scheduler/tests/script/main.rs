@@ -8,7 +8,7 @@ use expect_test::{Expect, expect};
 use model::{
     Bytes, CollectionId, MachineId, MilliCores, Resources, TaskIndex, TaskSelection, Time,
 };
-use placement::{Settings, Term, scores, why};
+use placement::{HeldByMachine, Settings, Term, scores, why};
 use scheduler::Scheduler;
 use script::{Script, Step};
 
@@ -396,7 +396,8 @@ fn every_term_of_a_score_is_named_with_its_weight() {
     let job = cell.job(CollectionId(1)).expect("a job");
     let settings = Settings::default();
     let weights = settings.weights.clone();
-    let scored = scores(cell, job, TaskIndex(1), Time(1_000_000), settings, 9);
+    let scored =
+        scores(cell, job, TaskIndex(1), Time(1_000_000), settings, &HeldByMachine::new(), 9);
     let mut text = String::new();
     for one in scored {
         let terms = Term::ALL.into_iter().zip(one.terms.0).filter(|(_, value)| *value > 0);

@@ -215,6 +215,7 @@ impl Driven {
             samples_after: self.samples,
             reservations: Vec::new(),
             masters: Vec::new(),
+            packages_seen: 0,
         };
         let response = self.master.poll(request).await?.into_inner();
         ensure!(!response.order_refused, "the Borglet refused an order");

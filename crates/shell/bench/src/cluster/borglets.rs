@@ -447,7 +447,13 @@ impl borglet_server::Borglet for Simulated {
         let (version, report) = reports.borrow().clone();
         let report = Some(report.as_ref().into());
         let (order_refused, usage) = (!obeyed, self.usage(request.samples_after));
-        Ok(Response::new(v1::PollResponse { report, version, order_refused, usage }))
+        Ok(Response::new(v1::PollResponse {
+            report,
+            version,
+            order_refused,
+            usage,
+            packages: None,
+        }))
     }
 
     async fn read_usage(

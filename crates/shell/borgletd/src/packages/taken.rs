@@ -116,6 +116,17 @@ impl Taken {
         lock(&self.0).kept.remove(&layer);
     }
 
+    /// The layers that are there or on their way.
+    pub(super) fn layers(&self) -> BTreeSet<Digest> {
+        let room = lock(&self.0);
+        room.kept.keys().copied().chain(room.reserved.values().map(|it| it.0)).collect()
+    }
+
+    /// The layers that are on their way.
+    pub(super) fn fetching(&self) -> BTreeSet<Digest> {
+        lock(&self.0).reserved.values().map(|it| it.0).collect()
+    }
+
     /// The number of layers, and the bytes of all, with those on their way.
     pub(crate) fn totals(&self) -> (usize, Bytes) {
         let room = lock(&self.0);

@@ -214,11 +214,30 @@ pub(super) fn show(cell: Target<'_>, args: &ShowArgs) -> Done {
         let answer = connection
             .ask(request, async |mut client, request| client.machines.list(request).await)
             .await?;
-        let machine = answer.machines.first().ok_or_else(|| {
+        let now = Time(answer.time);
+        let mut machine = answer.machines.into_iter().next().ok_or_else(|| {
             Failure::failed(format!("error: machine {} does not exist", args.name))
         })?;
-        let now = Time(answer.time);
-        output::object(&args.output, machine, &machine.name, || describe(machine, now))
+        let mut note = None;
+        if args.at.is_none() {
+            let names = vec![machine.name.clone()];
+            let used;
+            (used, note) =
+                usage::beside(&connection, Of::Machines(usage_request::Machines { names })).await;
+            if let Some(used) = used.machines.into_iter().next() {
+                machine.packages = used.packages;
+                machine.package_count = used.package_count;
+                machine.package_bytes = used.package_bytes;
+            }
+        }
+        let shown = || {
+            let mut text = describe(&machine, now);
+            if let Some(note) = &note {
+                let _infallible = writeln!(text, "note: {note}");
+            }
+            text
+        };
+        output::object(&args.output, &machine, &machine.name, shown)
     })
 }
 
@@ -311,6 +330,9 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
     if let Some(saving) = saving(machine) {
         rows.push(["saving".to_owned(), saving]);
     }
+    if machine.package_count > 0 {
+        rows.push(["packages".to_owned(), packages(machine)]);
+    }
     rows.push(["core".to_owned(), core(machine)]);
     let rows = rows.into_iter().map(Vec::from).collect();
     let mut text = output::table(&["machine", &machine.name], rows);
@@ -325,12 +347,43 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
         let rows = machine.placed.iter().map(|task| task_row(task, now));
         let _infallible = write!(text, "\n{}", output::table(&headings, rows.collect()));
     }
+    if !machine.packages.is_empty() {
+        let headings = ["PACKAGE", "ON THE MACHINE", "OF", "USE"];
+        let rows = machine.packages.iter().map(package_row);
+        let _infallible = write!(text, "\n{}", output::table(&headings, rows.collect()));
+    }
     if !machine.saving.is_empty() {
         let headings = ["SAVING", "GENERATION", "SIZE", "ATTEMPTS", "UNTIL"];
         let rows = machine.saving.iter().map(saving_row);
         let _infallible = write!(text, "\n{}", output::table(&headings, rows.collect()));
     }
     text
+}
+
+/// For example `3, 120 MiB`.
+fn packages(machine: &v1::MachineStatus) -> String {
+    let (count, bytes) = (machine.package_count, Bytes(machine.package_bytes));
+    let left = u64::from(count).saturating_sub(machine.packages.len() as u64);
+    match left {
+        0 => format!("{count}, {bytes}"),
+        left => format!("{count}, {bytes}; {left} of them are not shown"),
+    }
+}
+
+/// A package whose name the caller may not see is that of others.
+fn package_row(package: &v1::MachinePackage) -> Vec<String> {
+    let name = match package.name.as_str() {
+        "" => "(of others)".to_owned(),
+        name => name.to_owned(),
+    };
+    let held_use = match package.r#use() {
+        v1::HeldUse::Unspecified => "-",
+        v1::HeldUse::Unused => "unused",
+        v1::HeldUse::InUse => "in use",
+        v1::HeldUse::Fetching => "being fetched",
+    };
+    let bytes = |bytes: u64| Bytes(bytes).to_string();
+    vec![name, bytes(package.bytes), bytes(package.needs), held_use.to_owned()]
 }
 
 /// For example `the data of 3 ended tasks, 12 MiB: lost if the machine leaves now`.

@@ -1,18 +1,21 @@
 //! What tasks may use, and use: the cell's numbers beside those that the machines measured.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::v1;
 use api::v1::usage_request::{Of, Tasks};
 use borglet::Measured;
 use cell::{Cell, Health, Job, Machine, MachineState, Phase, Task, TaskState};
-use model::{Band, Resources, TaskIndex, TaskSelection};
+use model::{Band, DigestPrefix, HeldPackage, HeldUse, Resources, TaskIndex, TaskSelection};
 use tonic::Status;
 
 use super::views::health;
 use super::views::{machine_status, task_status};
 use super::{Reads, selection_of};
 use crate::usage::{MachineUsed, TaskUsed, Used};
+
+/// How many packages of a machine are shown at most.
+const PACKAGES_SHOWN_MAX: usize = 200;
 
 impl Reads<'_> {
     /// The response: totals, if they are known, and what is requested.
@@ -51,7 +54,15 @@ impl Reads<'_> {
             some => some.iter().map(|name| self.machine_named(name)).collect::<Result<_, _>>()?,
         };
         machines.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-        Ok(machines.into_iter().map(|machine| self.machine_used(machine, used)).collect())
+        let names = (!names.is_empty()).then(|| self.package_names(used));
+        let machine = |machine: &Machine| {
+            let mut found = self.machine_used(machine, used);
+            if let (Some(names), Some(held)) = (&names, used.held.get(&machine.id)) {
+                tell_of_packages(&mut found, held, names);
+            }
+            found
+        };
+        Ok(machines.into_iter().map(|one| machine(one)).collect())
     }
 
     fn machine_used(&self, machine: &Machine, used: &Used) -> v1::MachineUsage {
@@ -74,7 +85,25 @@ impl Reads<'_> {
                 used: Some((&tasks).into()),
             }),
             draining: machine.drain.is_some(),
+            ..v1::MachineUsage::default()
         }
+    }
+
+    /// The names of the packages on machines that the caller may use.
+    fn package_names(&self, used: &Used) -> BTreeMap<DigestPrefix, String> {
+        let there: BTreeSet<DigestPrefix> =
+            used.held.values().flat_map(|held| held.iter()).map(|held| held.package).collect();
+        let mut names = BTreeMap::new();
+        if there.is_empty() {
+            return names;
+        }
+        for package in self.cell.packages() {
+            let prefix = package.digest.prefix();
+            if there.contains(&prefix) && (self.administers_jobs || package.admits(self.me)) {
+                names.entry(prefix).or_insert_with(|| package.id.to_string());
+            }
+        }
+        names
     }
 
     fn jobs_used(&self, user: &str, used: &Used) -> Vec<v1::JobUsage> {
@@ -148,6 +177,32 @@ impl Reads<'_> {
         let TaskState::Running(placement) = &task.state else { return None };
         matches!(placement.phase, Phase::Started { .. }).then(|| health(placement))
     }
+}
+
+/// Adds the packages of a machine: those being fetched first, then the largest.
+fn tell_of_packages(
+    machine: &mut v1::MachineUsage,
+    held: &[HeldPackage],
+    names: &BTreeMap<DigestPrefix, String>,
+) {
+    let mut shown: Vec<&HeldPackage> = held.iter().collect();
+    shown.sort_by_key(|held| {
+        (held.held_use != HeldUse::Fetching, std::cmp::Reverse(held.bytes), held.package)
+    });
+    shown.truncate(PACKAGES_SHOWN_MAX);
+    let package = |held: &HeldPackage| {
+        let name = names.get(&held.package);
+        v1::MachinePackage {
+            name: name.cloned().unwrap_or_default(),
+            digest: name.map(|_| held.package.to_string()).unwrap_or_default(),
+            bytes: held.bytes.0,
+            needs: held.needs.0,
+            r#use: v1::HeldUse::from(held.held_use).into(),
+        }
+    };
+    machine.packages = shown.into_iter().map(package).collect();
+    machine.package_count = u32::try_from(held.len()).unwrap_or(u32::MAX);
+    machine.package_bytes = held.iter().map(|held| held.bytes.0).fold(0, u64::saturating_add);
 }
 
 /// The totals of a cell.

@@ -335,11 +335,12 @@ pub(crate) fn scores(
     job: &Job,
     index: TaskIndex,
     now: Time,
+    held: &placement::HeldByMachine,
     most: usize,
 ) -> Vec<v1::MachineScore> {
     let settings = placement::Settings::default();
     let weights = settings.weights.clone();
-    let scored = placement::scores(cell, job, index, now, settings, most);
+    let scored = placement::scores(cell, job, index, now, settings, held, most);
     let term = |(term, value): (placement::Term, u32)| v1::machine_score::Term {
         name: term.name().to_owned(),
         value,
@@ -349,6 +350,8 @@ pub(crate) fn scores(
         machine: machine_name(cell, scored.machine),
         score: scored.score,
         terms: placement::Term::ALL.into_iter().zip(scored.terms.0).map(term).collect(),
+        packages_there: scored.packages.map_or(0, |packages| packages.has.0),
+        packages_needed: scored.packages.map_or(0, |packages| packages.of.0),
     };
     scored.iter().map(score).collect()
 }

@@ -15,6 +15,7 @@ use crate::reads::{Reads, few, job_address, selection};
 use crate::service::door::{Door, split};
 use crate::service::holding::holding;
 use crate::service::updates::chosen_tasks;
+use crate::service::usage::Usage;
 use crate::service::{Answer, Streamed, gate, job_watch, submission};
 use crate::streams::{StreamHolder, Streams};
 
@@ -29,11 +30,12 @@ const WATCHERS_MAX: usize = 2_048;
 pub(super) struct Jobs {
     door: Door,
     watchers: Streams,
+    usage: Usage,
 }
 
 impl Jobs {
-    pub(super) fn new(door: Door) -> Self {
-        Self { door, watchers: Streams::new("watch-jobs", WATCHERS_MAX) }
+    pub(super) fn new(door: Door, usage: Usage) -> Self {
+        Self { door, watchers: Streams::new("watch-jobs", WATCHERS_MAX), usage }
     }
 
     /// The limits on those who watch jobs.
@@ -155,6 +157,7 @@ impl jobs_server::Jobs for Jobs {
         if let Some(at) = asked.at {
             return self.door.past(&by, at, Question::Why(asked)).await;
         }
-        self.door.read_much(&by, move |reads| reads.why(&asked)).await
+        let held = self.usage.held_of_tasks(&by, &asked).await?;
+        self.door.read_much(&by, move |reads| reads.why(&asked, &held)).await
     }
 }

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
+use crate::agents;
 use crate::handle::Core;
 use crate::message::Following;
 use crate::request;
@@ -34,11 +35,12 @@ const LEADERLESS_MAX: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub(super) struct Schedulers {
     door: Door,
+    agents: agents::Handle,
 }
 
 impl Schedulers {
-    pub(super) fn new(door: Door) -> Self {
-        Self { door }
+    pub(super) fn new(door: Door, agents: agents::Handle) -> Self {
+        Self { door, agents }
     }
 }
 
@@ -59,6 +61,14 @@ impl scheduling_server::Scheduling for Schedulers {
         let sender = Sender { core: self.door.core.clone(), name, to_scheduler };
         tokio::spawn(sender.run(following, has));
         Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
+    }
+
+    async fn list_held_packages(
+        &self,
+        request: Request<v1::ListHeldPackagesRequest>,
+    ) -> Answer<v1::ListHeldPackagesResponse> {
+        self.door.scheduler(&request)?;
+        Ok(Response::new(self.agents.held().changes(request.get_ref(), std::time::Instant::now())))
     }
 
     async fn propose(&self, request: Request<v1::ProposeRequest>) -> Answer<v1::ProposeResponse> {

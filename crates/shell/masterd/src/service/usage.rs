@@ -1,12 +1,16 @@
 //! The service for what is used, joined from all replicas: each has what the machines use that it polls.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::v1;
 use borglet::Measured;
-use model::{CollectionId, ReplicaId, Time};
-use replication::v1::usage_answer::{OfJob, OfMachine, OfTask};
+use model::{CollectionId, DigestPrefix, HeldPackage, ReplicaId, Time};
+use placement::HeldByMachine;
+use replication::v1::usage_answer::{
+    HeldByMachine as HeldByMachineAnswer, OfJob, OfMachine, OfTask,
+};
 use replication::v1::{UsageAnswer, UsageQuery};
 use rpc::service::usage_server;
 use tokio::task::JoinSet;
@@ -93,7 +97,31 @@ impl Usage {
             chosen.places = selected.filter_map(place).collect();
         }
         let gcu = |machine| view.cell.machine(machine).map(|machine| machine.gcu());
-        self.agents.usage().query_chosen(gcu, &chosen, Instant::now())
+        let held = self.agents.held().of(&chosen.machines, &chosen.packages, Instant::now());
+        Used { held, ..self.agents.usage().query_chosen(gcu, &chosen, Instant::now()) }
+    }
+
+    /// What machines have of the packages of the tasks whose scores are asked for.
+    pub(super) async fn held_of_tasks(
+        &self,
+        by: &Caller,
+        asked: &v1::WhyRequest,
+    ) -> Result<HeldByMachine, Status> {
+        let packages: BTreeSet<DigestPrefix> = {
+            let view = self.door.core.view();
+            let reads = Reads::of(&view, by);
+            let job = reads.find(&asked.job.clone().unwrap_or_default())?;
+            let digest = |id| view.cell.package(&id).map(|package| package.digest.prefix());
+            job.packages().filter_map(digest).collect()
+        };
+        if asked.scores == 0 || packages.is_empty() {
+            return Ok(HeldByMachine::new());
+        }
+        let chosen = Chosen { packages, ..Chosen::default() };
+        let (others, _) = self.answers_elsewhere(&chosen_message(&chosen)).await;
+        let mut used = self.chosen_here(chosen);
+        others.into_iter().for_each(|other| used.merge(other));
+        Ok(used.held)
     }
 
     /// What is used on the machines that this replica polls.
@@ -198,6 +226,7 @@ fn chosen_message(chosen: &Chosen) -> UsageQuery {
         without_sums: true,
         some_machines: chosen.machines.iter().map(|machine| machine.0).collect(),
         some_tasks: Some((&chosen.tasks).into()),
+        packages: chosen.packages.iter().map(|package| package.0).collect(),
     }
 }
 
@@ -207,6 +236,7 @@ pub(crate) fn chosen_of(message: UsageQuery) -> Result<Chosen, Status> {
         job: Some(message.collection).filter(|job| *job > 0).map(CollectionId),
         tasks: selection(message.some_tasks)?,
         since: message.since.map(Time),
+        packages: message.packages.into_iter().map(DigestPrefix).collect(),
         ..Chosen::default()
     })
 }
@@ -239,12 +269,17 @@ pub(crate) fn answer(used: Used) -> UsageAnswer {
         used: used.newest.map(|(_, used)| (&used).into()),
         windows: used.windows.into_values().collect(),
     };
+    let held = |(machine, held): (model::MachineId, Arc<[HeldPackage]>)| HeldByMachineAnswer {
+        machine: machine.0,
+        packages: held.iter().map(Into::into).collect(),
+    };
     UsageAnswer {
         used: Some((&used.all).into()),
         system: Some((&used.system).into()),
         jobs: used.jobs.into_iter().map(job).collect(),
         machines: used.machines.into_iter().map(machine).collect(),
         tasks: used.tasks.into_iter().map(task).collect(),
+        held: used.held.into_iter().map(held).collect(),
         work: Some(used.work),
     }
 }
@@ -275,6 +310,10 @@ fn used_of(answer: UsageAnswer) -> Result<Used, api::Malformed> {
         let windows = of.windows.into_iter().map(|window| (Time(window.start), window)).collect();
         let instance = of.instance.unwrap_or_default().into();
         used.tasks.insert(instance, TaskUsed { newest, windows });
+    }
+    for of in answer.held {
+        let held = of.packages.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?;
+        used.held.insert(model::MachineId(of.machine), held);
     }
     Ok(used)
 }

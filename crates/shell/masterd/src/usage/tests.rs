@@ -113,7 +113,8 @@ fn usage_of_selected_tasks_and_machines_is_given_alone() {
         (some(&[]), &[M1, M2], Some(Time(0)), &[]),
     ] {
         let (job, places) = (Some(CollectionId(1)), places.iter().copied().collect());
-        let chosen = Chosen { machines: vec![M1], job, tasks, places, since };
+        let packages = BTreeSet::new();
+        let chosen = Chosen { machines: vec![M1], job, tasks, places, since, packages };
         let used = memory.query_chosen(twice, &chosen, now);
         let found: Vec<u32> = used.tasks.keys().map(|instance| instance.index.0).collect();
         assert_eq!(found, expected, "{chosen:?}");
