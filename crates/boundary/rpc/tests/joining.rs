@@ -163,6 +163,20 @@ impl Enrolment for TakesIn {
     ) -> Result<Response<v1::JoinResponse>, Status> {
         Err(Status::unimplemented("not called"))
     }
+
+    async fn open_secrets(
+        &self,
+        _: Request<v1::OpenSecretsRequest>,
+    ) -> Result<Response<v1::OpenSecretsResponse>, Status> {
+        Err(Status::unimplemented("not called"))
+    }
+
+    async fn share_secret_keys(
+        &self,
+        _: Request<v1::ShareSecretKeysRequest>,
+    ) -> Result<Response<v1::ShareSecretKeysResponse>, Status> {
+        Err(Status::unimplemented("not called"))
+    }
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ fn job(cell: &Cell, id: u64) -> &Job {
 /// Where the tasks of a job are placed, by number, one after another.
 fn placed(engine: &mut Engine, cell: &Cell, id: u64) -> Vec<u64> {
     let job = job(cell, id);
-    let class = engine.join(job, TaskIndex(0));
+    let class = engine.join(cell, job, TaskIndex(0));
     let place = |index: u32| {
         let instance: InstanceId = job.instance(TaskIndex(index)).expect("a task");
         engine.place(cell, class, instance, NOW).map_or(0, |placed| placed.machine.0)

@@ -188,6 +188,7 @@ impl PackageWorld {
                 unpacked: size,
                 entries: 1,
                 readers: PackageReaders::default(),
+                architectures: BTreeSet::new(),
             };
             world.request(SetPackage(Arc::new(package)).into())?;
         }
