@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cell::feasibility::Request;
-use cell::{Demand, Job};
+use cell::{Demand, Job, VolumeAsk};
 use model::{CollectionId, Dimension, InstanceId, MachineId, Priority, Resources, TaskIndex, Time};
 use spec::{Constraint, Maximum, Network};
 
@@ -34,6 +34,8 @@ pub(crate) struct Key {
     own_network: bool,
     exclusive: bool,
     pub(crate) constraints: Vec<Constraint>,
+    /// The task's own; its class is its own, too.
+    volumes: Option<Box<VolumeAsk>>,
     max_per_machine: Option<Maximum>,
     max_per_switch: Option<Maximum>,
 }
@@ -67,7 +69,9 @@ pub(crate) struct Class {
 /// The current incarnation of a task that is scheduled individually.
 fn alone(job: &Job, index: TaskIndex, settings: &Settings) -> Option<InstanceId> {
     let crashed = job.task(index)?.crashes.is_some();
-    job.instance(index).filter(|_| crashed || !settings.classes)
+    // Where its volumes are differs from task to task.
+    let has_volumes = !job.described(index).task.volumes.is_empty();
+    job.instance(index).filter(|_| crashed || has_volumes || !settings.classes)
 }
 
 fn amounts(resources: &Resources) -> [u64; 4] {
@@ -89,6 +93,7 @@ impl Key {
             own_network: job.network(index).is_own(),
             exclusive: demand.exclusive,
             constraints: job.described(index).constraints(index).to_vec(),
+            volumes: VolumeAsk::of(job, index).map(Box::new),
             max_per_machine: job.spec.max_per_machine,
             max_per_switch: job.spec.max_per_switch,
         }
@@ -146,6 +151,7 @@ impl Class {
             ports: self.key.ports,
             network: if self.key.own_network { &OWN_NETWORK } else { &Network::Host },
             constraints: &self.key.constraints,
+            volumes: self.key.volumes.clone(),
             max_per_machine: self.key.max_per_machine,
             max_per_switch: self.key.max_per_switch,
         }
@@ -162,6 +168,7 @@ impl Class {
             && key.max_per_machine == job.spec.max_per_machine
             && key.max_per_switch == job.spec.max_per_switch
             && key.constraints == job.described(index).constraints(index)
+            && key.volumes.as_deref() == VolumeAsk::of(job, index).as_ref()
     }
 
     /// Whether it still avoids a machine.

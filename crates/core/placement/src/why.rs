@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use cell::feasibility::{Colocated, CountedAt, Offer, Request, UnschedulableReason, fits, maxima};
-use cell::{Cell, Job, MachineState, PendingCause, TaskState};
+use cell::{Cell, Job, MachineState, NoVolume, PendingCause, TaskState, VolumeAsk};
 use model::{Dimension, End, MachineId, MachineName, Resources, TaskIndex, TaskSelection, Time};
 use spec::Constraint;
 
@@ -93,6 +93,7 @@ enum Kind {
     Short(Dimension),
     LatelyShort(Dimension),
     Constraint(Box<Constraint>),
+    Volume(Box<NoVolume>),
     Draining,
     Unreachable,
     NotUp,
@@ -104,8 +105,8 @@ enum Kind {
 }
 
 /// The key of a request: limits and reservations in the order of [`Dimension::ALL`], ports,
-/// whether its network is its own, constraints.
-type Key<'a> = ([u64; 4], [u64; 4], usize, bool, &'a [Constraint]);
+/// whether its network is its own, constraints, volumes.
+type Key<'a> = ([u64; 4], [u64; 4], usize, bool, &'a [Constraint], Option<Box<VolumeAsk>>);
 
 /// Explains the pending tasks among the selected ones of a job; groups are ordered by their first
 /// task.
@@ -122,7 +123,9 @@ pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> 
         let ask = Request::of(job, index);
         let amounts = |of: &Resources| Dimension::ALL.map(|dimension| of.get(dimension));
         let (limit, reservation) = (amounts(&ask.demand.limit), amounts(&ask.demand.reservation));
-        let key = (limit, reservation, ask.ports, ask.network.is_own(), ask.constraints);
+        let volumes = ask.volumes.clone();
+        let own = ask.network.is_own();
+        let key = (limit, reservation, ask.ports, own, ask.constraints, volumes);
         if groups.len() >= GROUPS_MAX && !places.contains_key(&key) {
             more += 1;
             continue;
@@ -267,6 +270,7 @@ fn kind(unschedulable_reason: &UnschedulableReason) -> Kind {
         UnschedulableReason::Draining => Kind::Draining,
         UnschedulableReason::NotReady => Kind::NotReady,
         UnschedulableReason::Constraint { constraint, .. } => Kind::Constraint(constraint.clone()),
+        UnschedulableReason::Volume(why) => Kind::Volume(why.clone()),
         UnschedulableReason::TooSmall { dimension, .. } => Kind::TooSmall(*dimension),
         UnschedulableReason::Lacks { dimension, .. } => Kind::Lacks(*dimension),
         UnschedulableReason::LacksPorts { .. } => Kind::LacksPorts,
@@ -290,6 +294,7 @@ fn missing(unschedulable_reason: &UnschedulableReason) -> u64 {
         | UnschedulableReason::Draining
         | UnschedulableReason::NotReady
         | UnschedulableReason::Short { .. }
+        | UnschedulableReason::Volume(_)
         | UnschedulableReason::Constraint { .. } => u64::MAX,
         UnschedulableReason::TooSmall { asked, has, .. } => asked - has,
         UnschedulableReason::Lacks { asked, free, .. }
@@ -316,6 +321,14 @@ fn reason(cell: &Cell, kind: &Kind, alike: SameFailure) -> Reason {
         Kind::Draining => format!("{} draining", verb("is", "are")),
         Kind::NotReady => format!("{} not ready: no task can run there", verb("is", "are")),
         Kind::Constraint(constraint) => format!("{} not match {constraint}", verb("does", "do")),
+        Kind::Volume(why) => match (&**why, one) {
+            (why, true) => why.to_string(),
+            (NoVolume::Missing { asked }, false) => format!("have no volume {asked}"),
+            (NoVolume::Elsewhere { bound }, false) => {
+                format!("have not its data, which is in {bound}")
+            }
+            (why, false) => format!("each {why}"),
+        },
         Kind::TooSmall(dimension) => format!("{} too small ({dimension})", verb("is", "are")),
         Kind::Short(dimension) => format!(
             "{} short of {dimension}, and no task below production is added",
@@ -436,7 +449,9 @@ fn only_change(ask: &Request<'_>, offer: &Offer<'_>) -> Option<Change> {
         return None;
     }
     let whole = machine.whole_cores(ask.demand.limit.cpu);
+    let volumes = ask.volumes.as_ref();
     if maxima::check(ask, offer).is_err()
+        || volumes.is_some_and(|volumes| volumes.find(machine).is_err())
         || ask.demand.exclusive && whole > offer.free_cores
         || machine.state != MachineState::Up
         || machine.is_set_aside()

@@ -17,6 +17,7 @@ mod request;
 mod script;
 mod services;
 mod update;
+mod volumes;
 mod words;
 
 pub use error::ScriptError;

@@ -294,6 +294,7 @@ impl Files {
         jail.binds.extend(alloc.map(|alloc| self.shown_alloc(alloc)).transpose()?);
         jail.binds.extend(provided.binds);
         jail.binds.push(notice::bind(&self.task(*instance)?));
+        jail.volumes = self.volumes_of(&launch.desired)?;
         let network = self.network_of(&launch.desired)?;
         jail.resolv_conf = self.resolver.of(user.as_str(), network.as_ref().map(|its| its.gateway));
         Ok(record::Launch {

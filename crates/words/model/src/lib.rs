@@ -35,6 +35,7 @@ mod shortage;
 mod subnet;
 mod time;
 mod update_action;
+mod volume;
 
 pub use address::{Address, AddressError, TaskSelection};
 pub use assignment::Assignment;
@@ -54,6 +55,7 @@ pub use machine::{End, FinalUsage, HeldPorts, MachineReport, PortRange};
 pub use member::{Member, MemberChange};
 pub use name::{
     CellName, JobName, MachineName, NameError, PackageName, PortName, SchedulerName, UserName,
+    VolumeName,
 };
 pub use notice::{NoticeDelivery, NoticeReason};
 pub use package::{
@@ -78,3 +80,7 @@ pub use shortage::{Shortage, ShortageState};
 pub use subnet::{Subnet, SubnetError};
 pub use time::{Span, Time};
 pub use update_action::UpdateAction;
+pub use volume::{
+    ClaimedVolumes, MachineVolume, MountPath, NoSuchSharing, VOLUME_PATH_BYTES_MAX, VolumeClaim,
+    VolumeMount, VolumePath, VolumePathError, VolumeSharing,
+};

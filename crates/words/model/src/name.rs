@@ -118,6 +118,11 @@ macro_rules! name {
 }
 
 name!(
+    /// A volume of a machine, unique on it.
+    VolumeName,
+    "volume name"
+);
+name!(
     /// A user of the cell, who owns jobs and holds quota.
     UserName,
     "user name"

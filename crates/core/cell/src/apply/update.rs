@@ -605,8 +605,15 @@ impl Cell {
         let constraints = if wanted == old.constraints(index) { &[] } else { wanted };
         let (max_per_machine, max_per_switch) = (None, None);
         let network = &spec.task.network;
-        let ask =
-            Request { demand, ports: 0, network, constraints, max_per_machine, max_per_switch };
+        let ask = Request {
+            demand,
+            ports: 0,
+            network,
+            constraints,
+            volumes: None,
+            max_per_machine,
+            max_per_switch,
+        };
         // A task that does not grow stays, even on a machine that became too small. Becoming
         // production counts as growing there.
         let prod = |demand: &Demand| if demand.prod { demand.limit } else { Default::default() };

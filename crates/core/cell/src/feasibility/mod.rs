@@ -14,6 +14,7 @@ mod ports;
 mod resources;
 mod shortage;
 mod up;
+mod volumes;
 
 pub use crate::unschedulable::{CountedAt, NotGiven, UnschedulableReason};
 pub(crate) use resources::lacks;
@@ -21,7 +22,7 @@ pub(crate) use resources::lacks;
 use model::{InstanceId, Resources};
 use spec::{Constraint, Maximum, Network};
 
-use crate::{Cell, Demand, FailureDomain, Job, Machine};
+use crate::{Cell, Demand, FailureDomain, Job, Machine, VolumeAsk};
 
 /// What a task requests of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub struct Request<'a> {
     pub network: &'a Network,
     /// Constraints on the machine's attributes; only hard ones are checked here.
     pub constraints: &'a [Constraint],
+    /// Its volumes; `None` if it asks for none.
+    pub volumes: Option<Box<VolumeAsk>>,
     /// Maximum number of tasks of its job on one machine.
     pub max_per_machine: Option<Maximum>,
     /// Maximum number of tasks of its job on the machines of one switch.
@@ -100,6 +103,7 @@ pub type Check = fn(&Request<'_>, &Offer<'_>) -> Result<(), UnschedulableReason>
 pub const CHECKS: &[Check] = &[
     up::check,
     constraints::check,
+    volumes::check,
     maxima::check,
     resources::check,
     cores::check,
@@ -114,6 +118,12 @@ pub const CHECKS: &[Check] = &[
 /// The first unschedulable reason.
 pub fn fits(ask: &Request<'_>, offer: &Offer<'_>) -> Result<(), UnschedulableReason> {
     CHECKS.iter().try_for_each(|check| check(ask, offer))
+}
+
+/// Whether a machine that is offered takes tasks at all: it answers, and is not being drained.
+#[must_use]
+pub fn is_available(offer: &Offer<'_>) -> bool {
+    up::is_up(offer).is_ok()
 }
 
 /// Whether a task that already runs on a machine can change to this request: the machine need not
@@ -139,6 +149,7 @@ impl<'a> Request<'a> {
             ports: job.port_count(index),
             network: job.network(index),
             constraints: job.described(index).constraints(index),
+            volumes: VolumeAsk::of(job, index).map(Box::new),
             max_per_machine: job.spec.max_per_machine,
             max_per_switch: job.spec.max_per_switch,
         }
@@ -295,6 +306,7 @@ pub(crate) mod testing {
     pub(crate) fn asking(demand: Demand) -> Request<'static> {
         let (max_per_machine, max_per_switch) = (None, None);
         let network = &spec::Network::Host;
-        Request { demand, ports: 0, network, constraints: &[], max_per_machine, max_per_switch }
+        let (constraints, volumes) = (&[], None);
+        Request { demand, ports: 0, network, constraints, volumes, max_per_machine, max_per_switch }
     }
 }

@@ -35,3 +35,4 @@ mod submissions;
 mod unreachable;
 mod updates;
 mod users;
+mod volumes;

@@ -19,7 +19,7 @@ enum Becomes {
 }
 
 /// Every example, with its jobs.
-const EXAMPLES: [(&str, Becomes, &[&str]); 10] = [
+const EXAMPLES: [(&str, Becomes, &[&str]); 11] = [
     ("hello.bcl", Becomes::Healthy, &["hello"]),
     ("batch.bcl", Becomes::Finished, &["pi"]),
     ("pipeline.bcl", Becomes::Finished, &["extract", "transform", "load"]),
@@ -29,6 +29,8 @@ const EXAMPLES: [(&str, Becomes, &[&str]); 10] = [
     ("own-network.bcl", Becomes::Healthy, &["site"]),
     ("leader.bcl", Becomes::Healthy, &["elected"]),
     ("proxy.bcl", Becomes::Healthy, &["blue", "green", "balancer"]),
+    // No machine has its volume.
+    ("postgres.bcl", Becomes::Pending, &["postgres"]),
     ("too-big.bcl", Becomes::Pending, &["too-big"]),
 ];
 

@@ -65,6 +65,7 @@ pages! {
     access: "docs/access.md",
     dev: "docs/dev.md",
     packages: "docs/packages.md",
+    volumes: "docs/volumes.md",
     machines: "docs/machines.md",
     replicas: "docs/replicas.md",
     quota: "docs/quota.md",
