@@ -408,6 +408,7 @@ fn miss(
         | UnschedulableReason::NotReady
         | UnschedulableReason::Short { .. }
         | UnschedulableReason::Constraint { .. }
+        | UnschedulableReason::Volume(_)
         | UnschedulableReason::Maximum { .. }
         | UnschedulableReason::AllocNetwork { .. }
         | UnschedulableReason::AllocPort { .. }

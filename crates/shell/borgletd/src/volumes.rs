@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
+use borglet::Desired;
 use linux::record::Bind;
-use poll::Desired;
 
 use crate::tasks::Files;
 

@@ -80,6 +80,23 @@ fn health_check(port: &str, path: &str) -> HealthCheck {
     }
 }
 
+/// A volume by its name, and one by its labels.
+pub(crate) fn volumes() -> Vec<spec::VolumeRequest> {
+    let data = spec::VolumeRequest {
+        of: spec::VolumeSelector::Named(name("data")),
+        path: "/data".parse().expect("a path"),
+        read_only: false,
+        elsewhere_after: Some(Span::from_secs(3_600)),
+    };
+    let labelled = spec::VolumeRequest {
+        of: spec::VolumeSelector::Labelled(words([("ssd", "yes")])),
+        path: "/fast".parse().expect("a path"),
+        read_only: true,
+        elsewhere_after: None,
+    };
+    vec![data, labelled]
+}
+
 /// A job with a value in every field.
 pub(crate) fn full_job() -> JobSpec {
     let task = TaskSpec {
@@ -101,6 +118,7 @@ pub(crate) fn full_job() -> JobSpec {
         memory_slack: false,
         saver: None,
         logs: LogPolicy { keep: Some(Span::from_secs(604_800)), max: Some(Bytes(256 << 20)) },
+        volumes: volumes(),
     };
     let change = TaskOverride {
         cmd: Some(vec!["serve".to_owned(), "--canary".to_owned()]),

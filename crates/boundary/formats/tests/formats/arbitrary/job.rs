@@ -171,6 +171,7 @@ fn valid_task() -> BoxedStrategy<TaskSpec> {
             memory_slack: false,
             saver: None,
             logs,
+            volumes: Vec::new(),
         },
     );
     with_cpu(task, Just(false))
@@ -413,6 +414,7 @@ pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
                 memory_slack: false,
                 saver: None,
                 logs,
+                volumes: crate::examples::volumes(),
             }
         },
     );
