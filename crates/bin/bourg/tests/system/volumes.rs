@@ -19,22 +19,16 @@ fn add(cell: &Cell, name: &str) -> String {
     machine
 }
 
-/// Runs a statement in the database.
-fn sql(cell: &Cell, statement: &str) -> String {
-    let psql = "/usr/lib/postgresql/15/bin/psql -h /tmp -p $(cat /tmp/.s.PGSQL.*.lock | sed -n 4p)";
-    let line = format!("bourg exec postgres/0 -- sh -c \"{psql} -U postgres -Atc '{statement}'\"");
-    cell.ok(&line).trim().to_owned()
+/// The line that runs a statement in the database.
+fn psql(statement: &str) -> String {
+    format!("bourg exec postgres/0 -- /usr/lib/postgresql/15/bin/psql -Atc \"{statement}\"")
 }
 
 /// Waits until the database answers, and holds what was written.
 fn holds(cell: &Cell, when: &str) {
     cell.is_healthy("postgres");
-    until(&format!("the database answers {when}"), || {
-        let ready = "/usr/lib/postgresql/15/bin/pg_isready -h /tmp -p \
-                     $(cat /tmp/.s.PGSQL.*.lock | sed -n 4p)";
-        cell.types(&format!("bourg exec postgres/0 -- sh -c \"{ready}\"")).code == 0
-    });
-    assert_eq!(sql(cell, "select word from kept"), "here", "{when}");
+    until(&format!("the database answers {when}"), || cell.types(&psql("select 1")).code == 0);
+    assert_eq!(cell.ok(&psql("select word from kept")).trim(), "here", "{when}");
 }
 
 #[test]
@@ -44,13 +38,9 @@ fn postgres_keeps_its_data() {
     let m = add(&cell, "pgdata");
     cell.ok("bourg run $EXAMPLES/postgres.bcl");
     cell.is_healthy("postgres");
-    until("the database takes a table", || {
-        let psql = "/usr/lib/postgresql/15/bin/psql -h /tmp -p \
-                    $(cat /tmp/.s.PGSQL.*.lock | sed -n 4p) -U postgres -Atc";
-        let make = "create table if not exists kept (word text)";
-        cell.types(&format!("bourg exec postgres/0 -- sh -c \"{psql} '{make}'\"")).code == 0
-    });
-    sql(&cell, "insert into kept values ($$here$$)");
+    let make = psql("create table if not exists kept (word text)");
+    until("the database takes a table", || cell.types(&make).code == 0);
+    cell.ok(&psql("insert into kept values ('here')"));
     assert!(cell.ok("bourg machine volume list").contains("root/postgres/0"));
     let said = cell.fails(1, &format!("bourg machine volume rm {m} pgdata --force"));
     assert!(said.contains("is in use by root/postgres/0"), "{said}");
