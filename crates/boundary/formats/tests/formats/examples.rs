@@ -8,6 +8,7 @@ mod packages;
 pub(crate) mod rejections;
 mod replicas;
 mod services;
+mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -81,7 +82,7 @@ fn health_check(port: &str, path: &str) -> HealthCheck {
 }
 
 /// A volume by its name, and one by its labels.
-pub(crate) fn volumes() -> Vec<spec::VolumeRequest> {
+pub(crate) fn volume_requests() -> Vec<spec::VolumeRequest> {
     let data = spec::VolumeRequest {
         of: spec::VolumeSelector::Named(name("data")),
         path: "/data".parse().expect("a path"),
@@ -118,7 +119,7 @@ pub(crate) fn full_job() -> JobSpec {
         memory_slack: false,
         saver: None,
         logs: LogPolicy { keep: Some(Span::from_secs(604_800)), max: Some(Bytes(256 << 20)) },
-        volumes: volumes(),
+        volumes: volume_requests(),
     };
     let change = TaskOverride {
         cmd: Some(vec!["serve".to_owned(), "--canary".to_owned()]),
@@ -375,6 +376,7 @@ fn of_controllers() -> Vec<Op> {
         Op::StepUpdate { job, version: Version(2), steps },
         Op::EvictDraining { machine, instances: vec![instance(0), instance(4)] },
         Op::ExpireDrain { machine },
+        Op::SendElsewhere { tasks: vec![instance(1).task()] },
         Op::StartReplacement { job },
         Op::RemoveReplacements { job },
     ]
@@ -530,6 +532,7 @@ pub(crate) fn all_ops() -> Vec<Op> {
     later.extend(locks::mutations().into_iter().map(request));
     later.extend(services::mutations().into_iter().map(request));
     later.extend(packages::mutations().into_iter().map(request));
+    later.extend(volumes::mutations().into_iter().map(request));
     let mut slack = full_job();
     slack.task.memory_slack = true;
     later.push(request(Mutation::Submit(Arc::new(slack))));
@@ -581,6 +584,9 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::EndSaver(_) => "end saver",
             Mutation::RemoveMachine(_) => "remove machine",
             Mutation::SetAttributes(_) => "set attributes",
+            Mutation::SetVolume(_) => "set volume",
+            Mutation::RemoveVolume(_) => "remove volume",
+            Mutation::ReleaseVolume(_) => "release volume",
             Mutation::SetPlatform(_) => "set platform",
             Mutation::SetLogs(_) => "set logs",
             Mutation::SetReclamation(_) => "set reclamation",
@@ -630,6 +636,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
         Op::StepUpdate { .. } => "step update",
         Op::EvictDraining { .. } => "evict draining",
         Op::RelieveMachine { .. } => "relieve machine",
+        Op::SendElsewhere { .. } => "send elsewhere",
         Op::ExpireDrain { .. } => "expire drain",
         Op::ExpireLockSessions { .. } => "expire lock sessions",
         Op::StartReplacement { .. } => "start replacement",

@@ -414,7 +414,7 @@ pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
                 memory_slack: false,
                 saver: None,
                 logs,
-                volumes: crate::examples::volumes(),
+                volumes: crate::examples::volume_requests(),
             }
         },
     );

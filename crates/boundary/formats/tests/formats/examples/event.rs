@@ -213,6 +213,7 @@ fn of_the_cell() -> Vec<EventKind> {
     .chain(super::locks::events())
     .chain(super::services::events())
     .chain(super::packages::events())
+    .chain(super::volumes::events())
     .collect()
 }
 
@@ -300,6 +301,10 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::PackageSet { replaced: false, .. } => "package added",
         EventKind::PackageSet { replaced: true, .. } => "package shared",
         EventKind::PackageDeleted { .. } => "package deleted",
+        EventKind::VolumeAdded { .. } => "volume added",
+        EventKind::VolumeRemoved { .. } => "volume removed",
+        EventKind::VolumeClaimed { .. } => "volume claimed",
+        EventKind::VolumeReleased { .. } => "volume released",
         EventKind::Bootstrapped => "bootstrapped",
         EventKind::LevelRaised { .. } => "level raised",
         EventKind::MachineUnreachable => "machine unreachable",
