@@ -73,6 +73,11 @@ const TOOLS: &[Tool] = &[
         package: "mount",
         needed_by: "bin/bourg/tests/system/faults/volume.rs",
     },
+    Tool {
+        program: "/usr/lib/postgresql/15/bin/postgres",
+        package: "postgresql-15",
+        needed_by: "bin/bourg/tests/system/volumes.rs",
+    },
     Tool { program: "jsonnet", package: "jsonnet", needed_by: "bin/bourg/tests/system/jsonnet.rs" },
     Tool {
         program: "dig",

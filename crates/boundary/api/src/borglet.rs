@@ -120,6 +120,7 @@ impl From<&Desired> for v1::Desired {
             ports: desired.ports.iter().map(port).collect(),
             alloc: desired.alloc.map(Into::into),
             network_address: desired.address.map(Ipv4Addr::to_bits),
+            volumes: desired.volumes.iter().map(Into::into).collect(),
         }
     }
 }
@@ -139,6 +140,7 @@ impl TryFrom<v1::Desired> for Desired {
             tasks: desired.tasks,
             spec: Arc::new(read::message(desired.spec, "spec")?),
             ports: read::list(desired.ports, "ports")?,
+            volumes: read::list(desired.volumes, "volumes")?,
             address: desired.network_address.map(Ipv4Addr::from_bits),
         })
     }

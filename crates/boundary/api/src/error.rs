@@ -3,9 +3,9 @@
 use std::convert::Infallible;
 
 use model::{
-    DigestError, ImageArchitectureError, KeyDigestError, LabelQueryError, NameError, NotListed,
-    PackageReferenceError, PathError, PriorityError, SchedulingClassError, SequencerError,
-    SerialError, SubnetError,
+    DigestError, ImageArchitectureError, KeyDigestError, LabelQueryError, NameError, NoSuchSharing,
+    NotListed, PackageReferenceError, PathError, PriorityError, SchedulingClassError,
+    SequencerError, SerialError, SubnetError, VolumePathError,
 };
 use spec::{Path, Step};
 use thiserror::Error;
@@ -59,6 +59,12 @@ pub enum Fault {
     /// A text is not a path.
     #[error(transparent)]
     Path(#[from] PathError),
+    /// A text is not the path of a volume.
+    #[error(transparent)]
+    VolumePath(#[from] VolumePathError),
+    /// A text is not a way to share a volume.
+    #[error(transparent)]
+    Sharing(#[from] NoSuchSharing),
     /// A text is not a sequencer.
     #[error(transparent)]
     Sequencer(#[from] SequencerError),

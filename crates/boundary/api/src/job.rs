@@ -151,6 +151,7 @@ impl From<&JobSpec> for v1::JobSpec {
             saver: job.task.saver.as_ref().map(Into::into),
             metrics: job.metrics.as_ref().map(Into::into),
             logs: (job.task.logs != LogPolicy::default()).then(|| job.task.logs.into()),
+            volumes: job.task.volumes.iter().map(Into::into).collect(),
             alloc_set: job.kind.alloc_set().map(ToString::to_string).unwrap_or_default(),
         }
     }
@@ -192,6 +193,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             memory_slack: job.memory_slack,
             saver: read::optional(job.saver, "saver")?,
             logs: read::optional(job.logs, "logs")?.unwrap_or_default(),
+            volumes: read::list(job.volumes, "volumes")?,
         };
         let preemption_notice_max = match job.preemption {
             None => None,

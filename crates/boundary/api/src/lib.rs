@@ -42,6 +42,7 @@ pub mod services;
 mod task;
 pub mod update;
 mod usage;
+pub mod volume;
 mod word;
 
 pub use duration::{Duration, duration, span};

@@ -94,6 +94,7 @@ impl From<&TaskSpec> for v1::TaskSpec {
             memory_slack: task.memory_slack,
             saver: task.saver.as_ref().map(Into::into),
             logs: (task.logs != LogPolicy::default()).then(|| task.logs.into()),
+            volumes: task.volumes.iter().map(Into::into).collect(),
         }
     }
 }
@@ -125,6 +126,7 @@ impl TryFrom<v1::TaskSpec> for TaskSpec {
             memory_slack: task.memory_slack,
             saver: read::optional(task.saver, "saver")?,
             logs: read::optional(task.logs, "logs")?.unwrap_or_default(),
+            volumes: read::list(task.volumes, "volumes")?,
         })
     }
 }

@@ -57,6 +57,7 @@ impl fmt::Display for Doing<'_> {
                     MachinePermission::Add => "add",
                     MachinePermission::Remove => "remove",
                     MachinePermission::SetAttributes => "set attributes of",
+                    MachinePermission::SetVolumes => "change the volumes of",
                     MachinePermission::Drain => "drain",
                     MachinePermission::Undrain => "undrain",
                     MachinePermission::IssueToken => "issue a join token for",

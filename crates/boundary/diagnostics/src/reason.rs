@@ -8,9 +8,11 @@ use cell::bounds::{
 use cell::{
     Countable, DrainProblem, GrantProblem, LimitsHindrance, NewerUpdate, NewerUpdateState,
     OutOfBounds, PackageProblem, ReferenceField, ServiceProblem, Shareable, TextField,
-    UpdateHindrance,
+    UpdateHindrance, VolumeHindrance,
 };
-use model::{Band, JobName, MachineName, PACKAGE_ARCHITECTURES_MAX, PackageId, UserName};
+use model::{
+    Band, JobName, MachineName, PACKAGE_ARCHITECTURES_MAX, PackageId, UserName, VolumeName,
+};
 use spec::{LogSettingsProblem, limits};
 
 pub(crate) fn text(field: TextField) -> &'static str {
@@ -36,6 +38,7 @@ pub(crate) fn countable(what: &Countable) -> String {
         Countable::GrantIds => "grant ids".to_owned(),
         Countable::Machines => "machines".to_owned(),
         Countable::AttributesOf(machine) => format!("attributes of {machine}"),
+        Countable::VolumesOf(machine) => format!("volumes of {machine}"),
         Countable::Platforms => "platforms".to_owned(),
         Countable::Replicas => "replicas".to_owned(),
         Countable::Users => "users".to_owned(),
@@ -254,3 +257,29 @@ pub(crate) fn never_oversold(band: Band) -> &'static str {
 }
 
 const NOT_CHARGED: &str = "the free band is never charged and needs no grants";
+
+pub(crate) fn volume(machine: &MachineName, volume: &VolumeName, why: &VolumeHindrance) -> String {
+    match why {
+        VolumeHindrance::NoSuch => format!(
+            "machine {machine} has no volume {volume}: bourg machine volume list {machine} lists them"
+        ),
+        VolumeHindrance::Overlaps(other) => format!(
+            "the directory of {volume} is that of the volume {other} of {machine}, or one is below the \
+             other: choose another"
+        ),
+        VolumeHindrance::Claimed(by) => format!(
+            "the volume {volume} of {machine} is claimed by {by}: bourg machine volume rm {machine} \
+             {volume} --force takes it away, and what is in the directory stays"
+        ),
+        VolumeHindrance::InUse(by) => format!(
+            "the volume {volume} of {machine} is in use by {by}: drain the machine (bourg machine drain \
+             {machine}), or ask {} to stop the task",
+            by.user
+        ),
+        VolumeHindrance::Labels => {
+            "a volume has at most 16 labels, each with a name, of at most 256 \
+             characters without control characters"
+                .to_owned()
+        }
+    }
+}

@@ -157,6 +157,7 @@ pub fn sentence(rejection: &Rejection) -> String {
              {machine}), and wait until they have left"
         ),
         Rejection::InvalidDrain { machine, why } => reason::drain(machine, *why),
+        Rejection::Volume { machine, volume, why } => reason::volume(machine, volume, why),
         Rejection::NoDataKept { machine, instance } => format!(
             "machine {machine} keeps no data of instance {instance} any more: bourg saver \
              list shows what is kept"

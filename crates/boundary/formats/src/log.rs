@@ -8,8 +8,8 @@ use std::sync::Arc;
 use api::{At, Fault, Malformed, read};
 use cell::{Observation, Op, Reservation};
 use model::{
-    CollectionId, DirectoryId, InstanceId, Level, LockSessionId, MachineId, ReplicaId, Time,
-    Version,
+    CollectionId, DirectoryId, InstanceId, Level, LockSessionId, MachineId, ReplicaId, TaskId,
+    TaskIndex, Time, Version,
 };
 use prost::Message;
 
@@ -153,6 +153,13 @@ impl From<&Op> for v1::Op {
                 machine: machine.to_string(),
                 instance: Some((*instance).into()),
             }),
+            Op::SendElsewhere { tasks } => {
+                let task = |task: &TaskId| v1::send_elsewhere::Task {
+                    collection: task.collection.0,
+                    index: task.index.0,
+                };
+                Kind::SendElsewhere(v1::SendElsewhere { tasks: tasks.iter().map(task).collect() })
+            }
             Op::ExpireDrain { machine } => Kind::ExpireDrain(machine.0),
             Op::ExpireLockSessions { sessions } => {
                 let sessions = sessions.iter().map(|session| session.0).collect();
@@ -242,6 +249,13 @@ impl TryFrom<v1::Op> for Op {
                 machine: read::name(&reads.machine, "machine").field("readSecrets")?,
                 instance: read::required(reads.instance, "instance").field("readSecrets")?.into(),
             },
+            Kind::SendElsewhere(send) => {
+                let task = |task: v1::send_elsewhere::Task| TaskId {
+                    collection: CollectionId(task.collection),
+                    index: TaskIndex(task.index),
+                };
+                Self::SendElsewhere { tasks: send.tasks.into_iter().map(task).collect() }
+            }
             Kind::ExpireDrain(machine) => Self::ExpireDrain { machine: MachineId(machine) },
             Kind::ExpireLockSessions(expire) => Self::ExpireLockSessions {
                 sessions: expire.sessions.into_iter().map(LockSessionId).collect(),

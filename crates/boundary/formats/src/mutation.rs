@@ -7,10 +7,10 @@ use api::{At, Fault, Malformed, read, services};
 use cell::{
     AddMachine, AddReplica, AddUser, CloseLockSession, DeletePackage, DeleteSecret, DeleteService,
     DrainMachine, EndSaver, ForgetJob, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota,
-    Mutation, Oversell, RecordExec, RemoveMachine, RemoveReplica, RenewLockSession,
-    ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability,
-    SetLogs, SetNoticeMax, SetPackage, SetPlatform, SetReclamation, SetSecret, SetService,
-    UndrainMachine, UseCapability,
+    Mutation, Oversell, RecordExec, ReleaseVolume, RemoveMachine, RemoveReplica, RemoveVolume,
+    RenewLockSession, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes,
+    SetCapability, SetLogs, SetNoticeMax, SetPackage, SetPlatform, SetReclamation, SetSecret,
+    SetService, SetVolume, UndrainMachine, UseCapability,
 };
 use model::{CollectionId, GrantId, LockSessionId, ReplicaId, Time};
 
@@ -66,6 +66,18 @@ impl From<&Mutation> for MutationMessage {
                     set: changes.iter().filter_map(set).collect(),
                     unset: unset.map(|(name, _)| name.clone()).collect(),
                 })
+            }
+            Mutation::SetVolume(SetVolume { machine, volume }) => Self::SetVolume(op::SetVolume {
+                machine: machine.to_string(),
+                volume: Some((&**volume).into()),
+            }),
+            Mutation::RemoveVolume(RemoveVolume { machine, volume, force }) => {
+                let (machine, volume) = (machine.to_string(), volume.to_string());
+                Self::RemoveVolume(op::RemoveVolume { machine, volume, force: *force })
+            }
+            Mutation::ReleaseVolume(ReleaseVolume { machine, volume }) => {
+                let (machine, volume) = (machine.to_string(), volume.to_string());
+                Self::ReleaseVolume(op::ReleaseVolume { machine, volume })
             }
             Mutation::SetPlatform(SetPlatform { platform, factor }) => {
                 Self::SetPlatform(op::SetPlatform {
@@ -225,6 +237,19 @@ impl TryFrom<MutationMessage> for Mutation {
             MutationMessage::SetAttributes(set) => Self::SetAttributes(SetAttributes {
                 machine: read::name(&set.machine, "machine").field("setAttributes")?,
                 changes: changes(set.set, set.unset).field("setAttributes")?,
+            }),
+            MutationMessage::SetVolume(set) => Self::SetVolume(SetVolume {
+                machine: read::name(&set.machine, "machine").field("setVolume")?,
+                volume: api::volume::shared(set.volume, "volume").field("setVolume")?,
+            }),
+            MutationMessage::RemoveVolume(remove) => Self::RemoveVolume(RemoveVolume {
+                machine: read::name(&remove.machine, "machine").field("removeVolume")?,
+                volume: read::name(&remove.volume, "volume").field("removeVolume")?,
+                force: remove.force,
+            }),
+            MutationMessage::ReleaseVolume(release) => Self::ReleaseVolume(ReleaseVolume {
+                machine: read::name(&release.machine, "machine").field("releaseVolume")?,
+                volume: read::name(&release.volume, "volume").field("releaseVolume")?,
             }),
             MutationMessage::SetPlatform(set) => Self::SetPlatform(SetPlatform {
                 platform: set.platform,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use model::{
     AddressError, JobName, NameError, PackageReferenceError, PriorityError, QuantityError,
-    SchedulingClassError,
+    SchedulingClassError, VolumePathError,
 };
 use spec::{Path, ProblemKind};
 use thiserror::Error as ThisError;
@@ -297,6 +297,9 @@ pub enum ErrorKind {
     /// The text is not a reference to a package.
     #[error(transparent)]
     Package(#[from] PackageReferenceError),
+    /// The text is not where a task can find a volume.
+    #[error(transparent)]
+    VolumePath(#[from] VolumePathError),
     /// An invalid priority.
     #[error("{error}{}", nearest_of(.nearest))]
     Priority {

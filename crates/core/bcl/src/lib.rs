@@ -49,6 +49,7 @@ mod schema;
 mod scope;
 mod screen;
 mod source;
+mod volumes;
 mod words;
 
 pub use error::{Error, ErrorKind, Errors, Parameter};

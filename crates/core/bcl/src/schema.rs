@@ -29,6 +29,7 @@ use crate::problems::problems;
 use crate::quantity::{self, text, truth, wrong_type};
 use crate::related::job_reference;
 use crate::restart;
+use crate::volumes::volumes;
 use crate::words;
 
 const JOB: Shape = Shape {
@@ -60,6 +61,7 @@ const JOB: Shape = Shape {
         "healthCheck",
         "notice",
         "constraints",
+        "volumes",
         "overrides",
         "maxPerMachine",
         "maxPerSwitch",
@@ -142,6 +144,10 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
     task.health_check = usual.health_check;
     task.notice = usual.notice.unwrap_or(task.notice);
     task.constraints = usual.constraints.unwrap_or_default();
+    task.volumes = match fields.get("volumes") {
+        Some(value) => volumes(value, &top.field("volumes"), found),
+        None => Vec::new(),
+    };
     let overrides = match fields.get("overrides") {
         Some(value) => overrides(value, &top.field("overrides"), tasks, &task, found),
         None => BTreeMap::new(),

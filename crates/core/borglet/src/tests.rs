@@ -35,6 +35,7 @@ fn desired(index: u32, port: u16) -> Desired {
     spec.health_check = Some(HealthCheck::on(name.clone()));
     Desired {
         address: None,
+        volumes: Vec::new(),
         instance: instance(index),
         alloc: None,
         cell: CellName::new("dev").expect("a name"),

@@ -74,6 +74,16 @@ pub const DESCRIPTIONS_OF_A_JOB_BYTES_MAX: u64 = 16 << 20;
 pub const DESCRIPTIONS_BYTES_MAX: SharedBound = SharedBound::new(1 << 30);
 /// Maximum number of earlier versions of a job's description that are kept.
 pub const VERSIONS_KEPT_MAX: usize = 10;
+/// Maximum number of volumes of one machine.
+pub const VOLUMES_OF_A_MACHINE_MAX: usize = 64;
+/// Maximum number of labels of a volume.
+pub const VOLUME_LABELS_MAX: usize = 16;
+/// Maximum number of claims of a volume that tasks share.
+pub const VOLUME_CLAIMS_MAX: usize = 1_024;
+/// Maximum number of claims that one user's tasks have of a volume that all users share.
+pub const VOLUME_CLAIMS_OF_A_USER_MAX: usize = 64;
+/// Maximum number of tasks that one operation lets go elsewhere.
+pub const SENT_ELSEWHERE_MAX: usize = 64;
 /// Maximum number of platforms with a factor of their own.
 pub const PLATFORMS_MAX: usize = 1_000;
 /// Maximum number of users that administrators have added or revoked.

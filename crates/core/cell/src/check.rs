@@ -17,6 +17,7 @@ mod services;
 mod update;
 mod user;
 mod violation;
+mod volumes;
 
 #[cfg(test)]
 mod tests;
@@ -90,6 +91,7 @@ impl Cell {
         self.check_updates(&mut found);
         self.check_locks(&mut found);
         self.check_services(&mut found);
+        self.check_volumes(&mut found);
         self.check_packages_kept(&mut found);
         self.check_secrets_kept(&mut found);
         found.violations

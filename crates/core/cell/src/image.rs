@@ -329,6 +329,7 @@ impl Cell {
             cell.machines.insert(machine.id, Arc::new(bare));
         }
         cell.set_machines_aside();
+        cell.claims = cell.derived_claims();
         for job in image.jobs {
             given("job", job.id.0, cell.last_collection.0)?;
             cell.restore_job(job)?;
@@ -420,6 +421,11 @@ impl Cell {
         self.tasks = self.tasks.saturating_add(job.rows().into());
         self.tally.add(&job.owner, Tallied::of(&job));
         self.job_names.insert((job.owner.clone(), job.spec.name.clone(), id));
+        let claims = self.claims_of_jobs(&job.owner, &job.spec.name);
+        let mut job = job;
+        if job.claims != claims {
+            Arc::make_mut(&mut job).claims = claims;
+        }
         self.jobs.insert(id, job);
         Ok(())
     }

@@ -54,6 +54,7 @@ pub use apply::secrets::{DeleteSecret, ResealSecret, ResealedVersion, SetSecret}
 pub use apply::services::{DeleteService, SetService};
 pub use apply::update::{ChangeKind, ResizeJob, UpdateJob};
 pub use apply::user::{AddUser, RevokeUser};
+pub use apply::volumes::{ReleaseVolume, RemoveVolume, SetVolume};
 pub use check::{Counted, DecisionChecker, Violation};
 pub use event::{
     Actor, Death, Event, EventKind, EvictionCause, ExecEnd, KillReason, LockChange, PendingCause,
@@ -70,16 +71,16 @@ pub use rejection::{
     LimitsHindrance, MachinePermission, NewerUpdate, NewerUpdateState, OutOfBounds,
     PackagePermission, PackageProblem, Permission, Permitted, ReferenceField, Rejection,
     RejectionClass, ReplicaPermission, ServicePermission, ServiceProblem, Shareable, TextField,
-    UpdateHindrance, UserPermission,
+    UpdateHindrance, UserPermission, VolumeHindrance,
 };
 pub use reply::{Reply, Submission};
 pub use shortfall::{ExpiringQuota, Oversold, Shortfall};
 pub use state::{
     Act, Cell, Changing, Content, Counts, Credentials, Demand, Drain, FailureDomain, File, Health,
     Holder, Job, JobParts, JobState, LastIncarnation, Lock, LockSession, Machine, MachineState,
-    Metering, Notices, PastVersion, Phase, Placement, Replica, ReplicaToken, Rescheduling,
-    Reserved, Session, SharedUse, Stages, Task, TaskState, Token, TokenUse, Update, UpdateState,
-    User, VersionEnd, crashes,
+    Metering, NoVolume, Notices, PastVersion, Phase, Placement, Replica, ReplicaToken,
+    Rescheduling, Reserved, Session, SharedUse, Stages, Task, TaskState, Token, TokenUse, Update,
+    UpdateState, User, VersionEnd, Volume, VolumeAsk, crashes,
 };
 
 pub use total::Total;

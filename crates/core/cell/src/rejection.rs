@@ -10,6 +10,7 @@ use model::{
     Band, Beyond, CollectionId, Digest, Dimension, FilePath, GrantId, InstanceId, JobName, Level,
     LockMode, LockSessionId, LogIndex, MachineName, PackageId, Priority, ReplicaId, SecretName,
     Sequencer, Serial, SessionId, Span, TaskId, TaskIndex, UpdateAction, UserName, Version,
+    VolumeName,
 };
 use spec::{Autoscale, CpuRam, FieldName, Path};
 
@@ -20,7 +21,7 @@ pub use permission::{
 pub use reason::{
     Countable, DrainProblem, EndsWith, GrantProblem, LimitsHindrance, NewerUpdate,
     NewerUpdateState, OutOfBounds, PackageProblem, ReferenceField, ServiceProblem, Shareable,
-    TextField, UpdateHindrance,
+    TextField, UpdateHindrance, VolumeHindrance,
 };
 
 use crate::{Oversold, Shortfall};
@@ -296,6 +297,15 @@ pub enum Rejection {
         machine: MachineName,
         /// What is wrong.
         why: DrainProblem,
+    },
+    /// The volume of the machine cannot be changed so.
+    Volume {
+        /// The machine.
+        machine: MachineName,
+        /// The volume.
+        volume: VolumeName,
+        /// What is in the way.
+        why: VolumeHindrance,
     },
     /// The machine keeps no data of the instance, or not any more.
     NoDataKept {
@@ -605,6 +615,7 @@ impl Rejection {
             | Self::NoSuchReference { .. }
             | Self::PredecessorEnded { .. }
             | Self::MachineInUse { .. }
+            | Self::Volume { .. }
             | Self::Full { .. }
             | Self::Shared { .. }
             | Self::AddressTaken(_)

@@ -4,6 +4,8 @@ use model::{Dimension, HeldPorts, PackageId, PackageKind, PortName, Subnet};
 use spec::Constraint;
 use thiserror::Error;
 
+use crate::NoVolume;
+
 /// Why a task does not fit on a machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
 pub enum UnschedulableReason {
@@ -37,6 +39,9 @@ pub enum UnschedulableReason {
         /// The architecture, as images name it.
         architecture: Box<str>,
     },
+    /// The machine does not have the task's volumes.
+    #[error("{0}")]
+    Volume(Box<NoVolume>),
     /// The machine is too small for it, even when empty.
     #[error("is too small: {} of {dimension} asked, it has {}", .dimension.show(*asked), .dimension.show(*has))]
     TooSmall {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use borglet::{Desired, DesiredAlloc, Order, Stop};
-use cell::{Cell, EvictionCause, Job, KillReason, Machine, Placement, StopReason};
-use model::{Bytes, CollectionId, InstanceId, MachineId, Span, Stamp, attribute};
+use cell::{Cell, EvictionCause, Job, KillReason, Machine, Placement, StopReason, VolumeAsk};
+use model::{Bytes, CollectionId, InstanceId, MachineId, Span, Stamp, VolumeMount, attribute};
 use spec::TaskSpec;
 
 /// The order for a machine: every instance placed on it that is not to be stopped, allocs and tasks
@@ -161,7 +161,34 @@ fn task(cell: &Cell, instance: InstanceId, job: &Job, placement: &Placement) -> 
         spec: Arc::new(described(cell, instance, job, placement)),
         ports: names.iter().cloned().zip(placement.ports.iter().copied()).collect(),
         address: placement.address,
+        volumes: volumes(cell, instance, job, placement),
     })
+}
+
+/// The volumes that a task has claimed on its machine.
+fn volumes(
+    cell: &Cell,
+    instance: InstanceId,
+    job: &Job,
+    placement: &Placement,
+) -> Vec<VolumeMount> {
+    let (Some(ask), Some(machine)) =
+        (VolumeAsk::of(job, instance.index), cell.machine(placement.machine))
+    else {
+        return Vec::new();
+    };
+    let found = ask.find(machine).unwrap_or_default();
+    let mounted = ask.requests.iter().filter_map(|request| {
+        let (_, name) = found.iter().find(|(at, _)| *at == request.path)?;
+        let volume = machine.volumes.get(name)?;
+        Some(VolumeMount {
+            name: name.clone(),
+            source: volume.described.path.clone(),
+            target: request.path.clone(),
+            read_only: request.read_only,
+        })
+    });
+    mounted.collect()
 }
 
 /// The specification with the limit in the machine's own cores; the cell counts in normalized

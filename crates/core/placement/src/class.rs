@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cell::feasibility::{Request, VariantsOfPackage};
-use cell::{Cell, Demand, Job};
+use cell::{Cell, Demand, Job, VolumeAsk};
 use model::{
     CollectionId, Dimension, InstanceId, MachineId, PackageId, Priority, Resources, TaskIndex, Time,
 };
@@ -38,6 +38,8 @@ pub(crate) struct Key {
     exclusive: bool,
     pub(crate) constraints: Vec<Constraint>,
     variants: Vec<VariantsOfPackage>,
+    /// The task's own; its class is its own, too.
+    volumes: Option<Box<VolumeAsk>>,
     max_per_machine: Option<Maximum>,
     max_per_switch: Option<Maximum>,
     /// The packages and the image.
@@ -77,7 +79,9 @@ pub(crate) struct Class {
 /// The current incarnation of a task that is scheduled individually.
 fn alone(job: &Job, index: TaskIndex, settings: &Settings) -> Option<InstanceId> {
     let crashed = job.task(index)?.crashes.is_some();
-    job.instance(index).filter(|_| crashed || !settings.classes)
+    // Where its volumes are differs from task to task.
+    let has_volumes = !job.described(index).task.volumes.is_empty();
+    job.instance(index).filter(|_| crashed || has_volumes || !settings.classes)
 }
 
 fn amounts(resources: &Resources) -> [u64; 4] {
@@ -100,6 +104,7 @@ impl Key {
             exclusive: demand.exclusive,
             constraints: job.described(index).constraints(index).to_vec(),
             variants: VariantsOfPackage::of(cell, &job.owner, job.described(index)),
+            volumes: VolumeAsk::of(job, index).map(Box::new),
             max_per_machine: job.spec.max_per_machine,
             max_per_switch: job.spec.max_per_switch,
             packages: job.described(index).packages(&job.owner).collect(),
@@ -161,6 +166,7 @@ impl Class {
             network: if self.key.own_network { &OWN_NETWORK } else { &Network::Host },
             constraints: &self.key.constraints,
             variants: self.key.variants.as_slice().into(),
+            volumes: self.key.volumes.clone(),
             max_per_machine: self.key.max_per_machine,
             max_per_switch: self.key.max_per_switch,
         }
@@ -185,6 +191,7 @@ impl Class {
             && key.constraints == job.described(index).constraints(index)
             && key.variants == VariantsOfPackage::of(cell, &job.owner, job.described(index))
             && job.described(index).packages(&job.owner).eq(key.packages.iter().cloned())
+            && key.volumes.as_deref() == VolumeAsk::of(job, index).as_ref()
     }
 
     /// Whether it still avoids a machine.

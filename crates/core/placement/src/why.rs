@@ -8,7 +8,7 @@ use cell::feasibility::{
     Colocated, CountedAt, Offer, Request, UnschedulableReason, VariantsOfPackage, fits, maxima,
     variants,
 };
-use cell::{Cell, Job, MachineState, PendingCause, TaskState};
+use cell::{Cell, Job, MachineState, NoVolume, PendingCause, TaskState, VolumeAsk};
 use model::{
     Dimension, End, MachineId, MachineName, PackageKind, Resources, TaskIndex, TaskSelection, Time,
 };
@@ -103,6 +103,7 @@ enum Kind {
         package: String,
         architecture: Box<str>,
     },
+    Volume(Box<NoVolume>),
     Draining,
     Unreachable,
     NotUp,
@@ -114,8 +115,16 @@ enum Kind {
 }
 
 /// The key of a request: limits and reservations in the order of [`Dimension::ALL`], ports,
-/// whether its network is its own, constraints, packages that are only for some architectures.
-type Key<'a> = ([u64; 4], [u64; 4], usize, bool, &'a [Constraint], Vec<VariantsOfPackage>);
+/// whether its network is its own, constraints, packages that are only for some architectures, volumes.
+type Key<'a> = (
+    [u64; 4],
+    [u64; 4],
+    usize,
+    bool,
+    &'a [Constraint],
+    Vec<VariantsOfPackage>,
+    Option<Box<VolumeAsk>>,
+);
 
 /// Explains the pending tasks among the selected ones of a job; groups are ordered by their first
 /// task.
@@ -133,7 +142,8 @@ pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> 
         let amounts = |of: &Resources| Dimension::ALL.map(|dimension| of.get(dimension));
         let (limit, reservation) = (amounts(&ask.demand.limit), amounts(&ask.demand.reservation));
         let (own, limited) = (ask.network.is_own(), ask.variants.to_vec());
-        let key = (limit, reservation, ask.ports, own, ask.constraints, limited);
+        let volumes = ask.volumes.clone();
+        let key = (limit, reservation, ask.ports, own, ask.constraints, limited, volumes);
         if groups.len() >= GROUPS_MAX && !places.contains_key(&key) {
             more += 1;
             continue;
@@ -283,6 +293,7 @@ fn kind(unschedulable_reason: &UnschedulableReason) -> Kind {
             let architecture = architecture.clone();
             Kind::NoVariant { package: format!("{what} {package}"), architecture }
         }
+        UnschedulableReason::Volume(why) => Kind::Volume(why.clone()),
         UnschedulableReason::TooSmall { dimension, .. } => Kind::TooSmall(*dimension),
         UnschedulableReason::Lacks { dimension, .. } => Kind::Lacks(*dimension),
         UnschedulableReason::LacksPorts { .. } => Kind::LacksPorts,
@@ -307,6 +318,7 @@ fn missing(unschedulable_reason: &UnschedulableReason) -> u64 {
         | UnschedulableReason::NotReady
         | UnschedulableReason::Short { .. }
         | UnschedulableReason::NoVariant { .. }
+        | UnschedulableReason::Volume(_)
         | UnschedulableReason::Constraint { .. } => u64::MAX,
         UnschedulableReason::TooSmall { asked, has, .. } => asked - has,
         UnschedulableReason::Lacks { asked, free, .. }
@@ -336,6 +348,14 @@ fn reason(cell: &Cell, kind: &Kind, alike: SameFailure) -> Reason {
         Kind::NoVariant { package, architecture } => {
             format!("{} {architecture}, for which {package} has no variant", verb("is", "are"))
         }
+        Kind::Volume(why) => match (&**why, one) {
+            (why, true) => why.to_string(),
+            (NoVolume::Missing { asked }, false) => format!("have no volume {asked}"),
+            (NoVolume::Elsewhere { bound }, false) => {
+                format!("have not its data, which is in {bound}")
+            }
+            (why, false) => format!("each {why}"),
+        },
         Kind::TooSmall(dimension) => format!("{} too small ({dimension})", verb("is", "are")),
         Kind::Short(dimension) => format!(
             "{} short of {dimension}, and no task below production is added",
@@ -416,6 +436,7 @@ fn miss(
         | UnschedulableReason::Short { .. }
         | UnschedulableReason::Constraint { .. }
         | UnschedulableReason::NoVariant { .. }
+        | UnschedulableReason::Volume(_)
         | UnschedulableReason::Maximum { .. }
         | UnschedulableReason::AllocNetwork { .. }
         | UnschedulableReason::AllocPort { .. }
@@ -457,7 +478,9 @@ fn only_change(ask: &Request<'_>, offer: &Offer<'_>) -> Option<Change> {
         return None;
     }
     let whole = machine.whole_cores(ask.demand.limit.cpu);
+    let volumes = ask.volumes.as_ref();
     if maxima::check(ask, offer).is_err()
+        || volumes.is_some_and(|volumes| volumes.find(machine).is_err())
         || ask.demand.exclusive && whole > offer.free_cores
         || machine.state != MachineState::Up
         || machine.is_set_aside()

@@ -9,6 +9,8 @@
 
 mod secrets;
 
+mod volumes;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -271,6 +273,7 @@ pub fn mutation(values: &Values) -> BoxedStrategy<Mutation> {
         2 => mutation!(values, AddMachine { name: machine, address: address }),
         3 => prop_oneof![
             8 => machines(values),
+            2 => volumes::volumes(values),
             2 => users(values),
             1 => replicas(values),
             1 => enrolment(values),

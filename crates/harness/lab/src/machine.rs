@@ -129,6 +129,7 @@ fn fits(demand: Demand, offer: &Offer<'_>) -> bool {
         network,
         constraints,
         variants,
+        volumes: None,
         max_per_machine,
         max_per_switch,
     };

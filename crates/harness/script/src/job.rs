@@ -61,6 +61,7 @@ const OPTIONS: &[&str] = &[
     "notice",
     "victim-notice",
     "saver",
+    "volumes",
 ];
 
 /// How many ports a job may ask for by their number.
@@ -126,6 +127,7 @@ pub fn job_spec(name: &str, tasks: u32, options: &[&str]) -> Result<JobSpec, Scr
             "metrics" => job.metrics = Some(MetricsPage::on(PortName::new(value)?)),
             "keep-logs" => job.task.logs.keep = Some(seconds(value)?),
             "max-logs" => job.task.logs.max = Some(mebibytes(value)?),
+            "volumes" => job.task.volumes = crate::volumes::requests(value)?,
             "on" => job.task.constraints = value.split(',').map(constraint).collect(),
             "per-machine" => job.max_per_machine = Some(maximum(value)?),
             "per-switch" => job.max_per_switch = Some(maximum(value)?),

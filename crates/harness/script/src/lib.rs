@@ -18,6 +18,7 @@ mod script;
 mod secrets;
 mod services;
 mod update;
+mod volumes;
 mod words;
 
 pub use error::ScriptError;

@@ -18,7 +18,7 @@ use crate::words::{
     amount, band, mebibytes, no_such_option, not, number, option, seconds, serial, small_number,
     split, user, validity, value,
 };
-use crate::{ScriptError, job_spec, locks, packages, secrets, services, update};
+use crate::{ScriptError, job_spec, locks, packages, secrets, services, update, volumes};
 
 /// Who asks for everything that is not about a job, unless the line says otherwise.
 const ADMINISTRATOR: &str = "root";
@@ -96,9 +96,9 @@ fn requested(by: Option<UserName>, words: &[&str]) -> Result<Request, ScriptErro
             if let Some((owner, mutation)) = secrets::mutation(words)? {
                 return Ok(Request { by: by.unwrap_or(owner), mutation });
             }
-            let mutation = match locks::mutation(words)? {
-                Some(mutation) => mutation,
-                None => administration(words)?,
+            let mutation = match (locks::mutation(words)?, volumes::mutation(words)?) {
+                (Some(mutation), _) | (None, Some(mutation)) => mutation,
+                (None, None) => administration(words)?,
             };
             let by = by.map_or_else(|| user(ADMINISTRATOR), Ok)?;
             Ok(Request { by, mutation })

@@ -7,7 +7,7 @@ use cell::{
     UpdateAction, UpdateFailure, UpdateJob, UpdateStep,
 };
 use model::{
-    Address, Bytes, CollectionId, LockSessionId, MachineName, MilliCores, TaskIndex, Time,
+    Address, Bytes, CollectionId, LockSessionId, MachineName, MilliCores, TaskId, TaskIndex, Time,
     UserName, Version,
 };
 
@@ -152,6 +152,10 @@ pub(crate) fn op(
             machine: machine(name)?,
             instance: value(instance, "an instance such as 1-0-1")?,
         },
+        ["elsewhere", job, index] => {
+            let (collection, index) = (CollectionId(number(job)?), TaskIndex(small_number(index)?));
+            Op::SendElsewhere { tasks: vec![TaskId { collection, index }] }
+        }
         ["expire", name] => Op::ExpireDrain { machine: machine(name)? },
         ["expire-locks", sessions @ ..] => {
             let sessions = sessions.iter().map(|id| number(id).map(LockSessionId));

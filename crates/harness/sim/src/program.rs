@@ -133,6 +133,7 @@ mod tests {
         let (collection, index) = (CollectionId(1), TaskIndex(0));
         Desired {
             address: None,
+            volumes: Vec::new(),
             instance: InstanceId { collection, index, generation: Generation(1) },
             alloc: None,
             cell: CellName::new("sim").expect("a name"),

@@ -53,6 +53,7 @@ mod task_network;
 mod tasks;
 mod uids;
 mod usage;
+mod volumes;
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;

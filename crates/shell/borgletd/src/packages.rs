@@ -30,7 +30,7 @@ use api::v1;
 use borglet::{Desired, PACKAGES_DIRECTORY};
 use client::packages::{PackageReader, StoreError};
 use linux::record::{Bind, ImageRoot};
-use model::{Bytes, Digest, ImageArchitecture, HeldPackage, InstanceId, PackageId, Random};
+use model::{Bytes, Digest, HeldPackage, ImageArchitecture, InstanceId, PackageId, Random};
 use package::manifest::{Layer, Manifest};
 use process::clock::Clock;
 use process::renewal::{Masters, explained};

@@ -24,8 +24,8 @@ use super::exec::{Outputs, Sessions};
 use super::health_endpoints::{self, Metrics, PackageCounts};
 use super::logs;
 use super::message::Obeyed;
-use super::packages::{FetchCounts, Sharing};
 use super::packages::Packages;
+use super::packages::{FetchCounts, Sharing};
 use super::task_metrics::Fetcher;
 use super::tasks::Files;
 

@@ -296,6 +296,7 @@ impl Files {
         let task = self.task(*instance)?;
         jail.binds.push(notice::bind(&task));
         jail.binds.extend(task_files::prepare(&task, launch, self.isolation)?);
+        jail.volumes = self.volumes_of(&launch.desired)?;
         let network = self.network_of(&launch.desired)?;
         jail.resolv_conf = self.resolver.of(user.as_str(), network.as_ref().map(|its| its.gateway));
         Ok(record::Launch {

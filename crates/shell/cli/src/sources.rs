@@ -60,10 +60,7 @@ impl EvaluatedFiles {
     }
 
     /// Makes packages of the directories and uploads what the store lacks. Returns the jobs, which use them.
-    async fn publish(
-        self,
-        connection: &mut Connection,
-    ) -> Result<Vec<JobSpec>, Failure> {
+    async fn publish(self, connection: &mut Connection) -> Result<Vec<JobSpec>, Failure> {
         let mut jobs = Vec::new();
         for (_, evaluated) in self.files {
             jobs.extend(evaluated.publish(connection).await?);

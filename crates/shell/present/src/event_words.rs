@@ -203,6 +203,13 @@ fn detail(record: &Record) -> String {
                 service.owner, service.name, service.port, service.labels, service.owner
             )
         }
+        EventKind::VolumeAdded { volume } => {
+            let size = volume.size.map(|size| format!(", {size}")).unwrap_or_default();
+            format!("volume {} at {}, {}{size}", volume.name, volume.path, volume.sharing)
+        }
+        EventKind::VolumeRemoved { volume } => format!("volume {volume}"),
+        EventKind::VolumeClaimed { volume, by } => format!("volume {volume} by {by} at {}", by.at),
+        EventKind::VolumeReleased { volume, by } => format!("volume {volume} by {by}"),
         EventKind::ServiceDeleted { owner, name } => format!("service {owner}/{name}"),
         EventKind::PackageSet { package, replaced } => {
             let verb = if *replaced { "readers changed" } else { "new" };

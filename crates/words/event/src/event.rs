@@ -6,8 +6,9 @@ use std::sync::Arc;
 use model::{
     Band, Capability, Certificate, CollectionId, End, FilePath, FinalUsage, GcuFactor, Grant,
     InstanceId, JobName, Level, LockMode, LockSessionId, LogIndex, MachineId, MachineName,
-    MemberChange, Package, PackageId, Reclamation, ReplicaId, Resources, SchedulerName, SecretName,
-    Serial, Service, Shortage, Span, UserName, Version,
+    MachineVolume, MemberChange, Package, PackageId, Reclamation, ReplicaId, Resources,
+    SchedulerName, SecretName, Serial, Service, Shortage, Span, UserName, Version, VolumeClaim,
+    VolumeName,
 };
 
 use spec::{CpuRam, FieldChange, LogSettings};
@@ -308,6 +309,30 @@ pub enum EventKind {
         /// Its name.
         name: JobName,
     },
+    /// A machine was given a volume.
+    VolumeAdded {
+        /// The volume.
+        volume: Arc<MachineVolume>,
+    },
+    /// A volume was taken from a machine, with its claims.
+    VolumeRemoved {
+        /// Its name.
+        volume: VolumeName,
+    },
+    /// A task claims a volume of its machine.
+    VolumeClaimed {
+        /// The volume.
+        volume: VolumeName,
+        /// By which task, and where it finds it.
+        by: VolumeClaim,
+    },
+    /// A task's claim of a volume ended.
+    VolumeReleased {
+        /// The volume.
+        volume: VolumeName,
+        /// Which task had it.
+        by: VolumeClaim,
+    },
     /// A version of a package was added, or other users may use it.
     PackageSet {
         /// The version, and who may use it.
@@ -570,6 +595,10 @@ impl EventKind {
             Self::Lock { change: LockChange::Expired, .. } => "LOCK_EXPIRED",
             Self::ServiceSet { .. } => "SET_SERVICE",
             Self::ServiceDeleted { .. } => "DELETE_SERVICE",
+            Self::VolumeAdded { .. } => "ADD_VOLUME",
+            Self::VolumeRemoved { .. } => "REMOVE_VOLUME",
+            Self::VolumeClaimed { .. } => "CLAIM_VOLUME",
+            Self::VolumeReleased { .. } => "RELEASE_VOLUME",
             Self::PackageSet { .. } => "SET_PACKAGE",
             Self::PackageDeleted { .. } => "DELETE_PACKAGE",
             Self::SecretSet { .. } => "SET_SECRET",

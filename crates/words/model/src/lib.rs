@@ -37,6 +37,7 @@ mod shortage;
 mod subnet;
 mod time;
 mod update_action;
+mod volume;
 
 pub use address::{Address, AddressError, TaskSelection};
 pub use assignment::Assignment;
@@ -57,7 +58,7 @@ pub use machine::{End, FinalUsage, HeldPorts, MachineReport, PortRange};
 pub use member::{Member, MemberChange};
 pub use name::{
     CellName, JobName, MachineName, NameError, PackageName, PortName, SchedulerName, SecretName,
-    UserName,
+    UserName, VolumeName,
 };
 pub use notice::{NoticeDelivery, NoticeReason};
 pub use package::{
@@ -86,3 +87,7 @@ pub use shortage::{Shortage, ShortageState};
 pub use subnet::{Subnet, SubnetError};
 pub use time::{Span, Time};
 pub use update_action::UpdateAction;
+pub use volume::{
+    ClaimedVolumes, MachineVolume, MountPath, NoSuchSharing, VOLUME_PATH_BYTES_MAX, VolumeClaim,
+    VolumeMount, VolumePath, VolumePathError, VolumeSharing,
+};

@@ -123,6 +123,11 @@ name!(
     "secret name"
 );
 name!(
+    /// A volume of a machine, unique on it.
+    VolumeName,
+    "volume name"
+);
+name!(
     /// A user of the cell, who owns jobs and holds quota.
     UserName,
     "user name"

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::{
     Appclass, CellName, End, FinalUsage, InstanceId, JobName, MachineReport, NoticeReason,
-    PortName, Priority, Resources, Span, Stamp, UserName,
+    PortName, Priority, Resources, Span, Stamp, UserName, VolumeMount,
 };
 use spec::{LogSettings, Saver, TaskSpec};
 use thiserror::Error;
@@ -107,6 +107,8 @@ pub struct Desired {
     pub ports: Vec<(PortName, u16)>,
     /// Its address, if it has a network of its own; in an alloc, the alloc's.
     pub address: Option<Ipv4Addr>,
+    /// The volumes of the machine that it has.
+    pub volumes: Vec<VolumeMount>,
 }
 
 impl Desired {

@@ -10,7 +10,7 @@ use model::{
 
 use crate::{
     Autoscale, Constraint, Cores, CpuRam, DisruptionBudget, HealthCheck, JobReference, Kind,
-    LogPolicy, MetricsPage, Network, RestartPolicy, Saver, TaskFile, UpdatePolicy,
+    LogPolicy, MetricsPage, Network, RestartPolicy, Saver, TaskFile, UpdatePolicy, VolumeRequest,
 };
 
 /// A job description: a number of tasks that run the same program, or of allocs in which tasks of
@@ -124,6 +124,8 @@ pub struct TaskSpec {
     pub saver: Option<Saver>,
     /// How long its output is kept, and how much of it.
     pub logs: LogPolicy,
+    /// The volumes of its machine that it asks for.
+    pub volumes: Vec<VolumeRequest>,
 }
 
 /// Differences of one task: each field that is set replaces the job's; environments and labels are
@@ -342,6 +344,7 @@ impl TaskSpec {
             memory_slack: false,
             saver: None,
             logs: LogPolicy::default(),
+            volumes: Vec::new(),
         }
     }
 }

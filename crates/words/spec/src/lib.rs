@@ -29,6 +29,7 @@ mod template;
 mod testing;
 mod update;
 mod validate;
+mod volume;
 
 pub use autoscale::{Autoscale, CpuRam};
 pub use constraint::{Constraint, NoSuchRelation, Relation};
@@ -47,4 +48,7 @@ pub use restart::{RestartPolicy, RestartWhen};
 pub use saver::Saver;
 pub use template::{Reference, TaskField, expand, references};
 pub use update::{CHANGES_MAX, FIELDS, Field, FieldChange, FieldClass, FieldName};
-pub use validate::{AutoscaleProblem, CoresProblem, LogSettingsProblem, Problem, ProblemKind};
+pub use validate::{
+    AutoscaleProblem, CoresProblem, LogSettingsProblem, Problem, ProblemKind, VolumeProblem,
+};
+pub use volume::{VolumeRequest, VolumeSelector};

@@ -62,3 +62,8 @@ pub const CONSTRAINTS_MAX: usize = 64;
 pub const AFTER_MAX: usize = 64;
 /// Users who may submit jobs into an alloc set, besides its owner.
 pub const ALLOC_SET_USERS_MAX: usize = 1_024;
+/// Volumes per task.
+pub const VOLUMES_MAX: usize = 16;
+/// The longest time that a task can wait for the machine of its volume before it goes elsewhere, in
+/// seconds: a year.
+pub const VOLUME_WAIT_SECONDS_MAX: u64 = 365 * 86_400;

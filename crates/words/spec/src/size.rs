@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use model::PackageReference;
 
-use crate::{Constraint, HealthCheck, JobSpec, Kind, Probe, TaskOverride, TaskSpec};
+use crate::{
+    Constraint, HealthCheck, JobSpec, Kind, Probe, TaskOverride, TaskSpec, VolumeRequest,
+    VolumeSelector,
+};
 
 /// What a description takes beside its texts.
 const JOB_BYTES: u64 = 1_024;
@@ -56,6 +59,14 @@ fn constraints(all: &[Constraint]) -> u64 {
     sum(all.iter().map(|it| text(&it.attribute).saturating_add(text(&it.value))))
 }
 
+fn volume(request: &VolumeRequest) -> u64 {
+    let of = match &request.of {
+        VolumeSelector::Named(name) => text(name.as_str()),
+        VolumeSelector::Labelled(labels) => map(labels),
+    };
+    of.saturating_add(text(request.path.as_str()))
+}
+
 fn health(check: Option<&HealthCheck>) -> u64 {
     match check {
         Some(HealthCheck { probe: Probe::Exec { cmd }, .. }) => texts(cmd),
@@ -80,6 +91,7 @@ fn of_task(task: &TaskSpec) -> u64 {
         entries(task.ports.len()),
         sum(task.image.iter().chain(&task.packages).map(package)),
         constraints(&task.constraints),
+        sum(task.volumes.iter().map(volume)),
         health(task.health_check.as_ref()),
         task.saver.as_ref().map_or(0, |saver| texts(&saver.cmd)),
     ])

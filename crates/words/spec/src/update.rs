@@ -139,6 +139,7 @@ pub const FIELDS: &[Field] = fields! {
     "healthCheck" Restart |a, b| a.task.health_check != b.task.health_check;
     "notice" Restart |a, b| a.task.notice != b.task.notice;
     "saver" Restart |a, b| a.task.saver != b.task.saver;
+    "volumes" Restart |a, b| a.task.volumes != b.task.volumes;
     "kernelFeatures" Restart |a, b| a.task.kernel_features != b.task.kernel_features;
     "api" Restart |a, b| a.task.api != b.task.api;
     "memorySlack" Restart |a, b| a.task.memory_slack != b.task.memory_slack;
@@ -333,6 +334,7 @@ impl JobSpec {
                     let (old, new) = (self.metrics.as_ref(), other.metrics.as_ref());
                     add(field.name, page(old), page(new));
                 }
+                "volumes" => add(field.name, volumes(one), volumes(two)),
                 "logs" => add(field.name, one.logs.to_string(), two.logs.to_string()),
                 "restart" if self.restart.when != other.restart.when => {
                     let (old, new) = (self.restart.when, other.restart.when);
@@ -344,6 +346,10 @@ impl JobSpec {
         found.truncate(CHANGES_MAX);
         found
     }
+}
+
+fn volumes(task: &crate::TaskSpec) -> String {
+    task.volumes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 impl crate::TaskSpec {
@@ -364,6 +370,7 @@ impl crate::TaskSpec {
             || self.network != other.network
             || self.health_check != other.health_check
             || self.notice != other.notice
+            || self.volumes != other.volumes
             || self.kernel_features != other.kernel_features
             || self.api != other.api
             || self.memory_slack != other.memory_slack

@@ -11,6 +11,7 @@ mod logs;
 mod network;
 mod policy;
 mod programs;
+mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,6 +21,7 @@ use thiserror::Error;
 pub use autoscale::AutoscaleProblem;
 pub use cores::CoresProblem;
 pub use logs::LogSettingsProblem;
+pub use volumes::VolumeProblem;
 
 use crate::limits;
 use crate::path::{Location, Path};
@@ -173,6 +175,9 @@ pub enum ProblemKind {
         "has the name of another package of the list: tasks find each below /packages by its name"
     )]
     SamePackageName,
+    /// A volume that a task cannot have.
+    #[error(transparent)]
+    Volume(#[from] VolumeProblem),
     /// A job that names itself as predecessor or parent.
     #[error("names the job itself: name another one, or leave it out")]
     NamesItself,
@@ -245,6 +250,7 @@ impl JobSpec {
         found.cores(self);
         found.metrics(self, &usual);
         found.network(self, &usual);
+        found.volumes(self);
         found.logs(&top.field("logs"), self.task.logs);
         found.autoscale(self);
         let overrides = top.field("overrides");
@@ -391,7 +397,6 @@ impl Problems {
                     self.cmd(&top.field("cmd"), &job.task.cmd);
                 }
                 self.packages(&top.field("packages"), &job.task.packages);
-                // With a user named, only the cell can tell.
                 if alloc_set.as_ref().is_some_and(|set| set.user.is_none() && set.job == job.name) {
                     self.add(&top.field("allocSet"), ProblemKind::NamesItself);
                 }
@@ -413,6 +418,7 @@ impl Problems {
                 self.of_a_task(&top.field("healthCheck"), task.health_check.is_some());
                 self.of_a_task(&top.field("kernelFeatures"), !task.kernel_features.is_empty());
                 self.of_a_task(&top.field("api"), task.api);
+                self.of_a_task(&top.field("volumes"), !task.volumes.is_empty());
                 self.of_a_task(&top.field("memorySlack"), task.memory_slack);
                 self.of_a_task(&top.field("metrics"), job.metrics.is_some());
                 self.of_a_task(&top.field("logs"), task.logs != LogPolicy::default());

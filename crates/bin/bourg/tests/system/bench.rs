@@ -208,7 +208,7 @@ const ALONE: [&str; 10] = [
     "sim",
 ];
 /// The others, with small parameters and their figures.
-const IN_SMALL: [(&str, &[&str]); 12] = [
+const IN_SMALL: [(&str, &[&str]); 13] = [
     ("start --runs 2", &["median_ms", "p99_ms", "min_ms", "max_ms", "runs", "exec_median_ms"]),
     (
         "fanout --machines 8 --size 4MiB",

@@ -20,6 +20,7 @@ mod random;
 mod screen;
 mod terminal;
 mod tools;
+mod volumes;
 mod wall_clock;
 
 mod access;

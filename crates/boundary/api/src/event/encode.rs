@@ -3,8 +3,9 @@
 
 use event::{Actor, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject};
 use model::{
-    Certificate, CollectionId, End, FinalUsage, Grant, InstanceId, LockMode, MachineId, Package,
-    PackageReaders, Resources, Service, Shortage, Span,
+    Certificate, CollectionId, End, FinalUsage, Grant, InstanceId, LockMode, MachineId,
+    MachineVolume, Package, PackageReaders, Resources, Service, Shortage, Span, VolumeClaim,
+    VolumeName,
 };
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 
@@ -266,6 +267,14 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
             secret(wire, 127, owner.as_str(), name.as_str(), 0);
         }
         EventKind::PackageDeleted { id } => wire.given_text(123, &id.to_string()),
+        EventKind::VolumeAdded { volume: set } => wire.message(180, |wire| volume(wire, set)),
+        EventKind::VolumeRemoved { volume } => wire.given_text(181, volume.as_str()),
+        EventKind::VolumeClaimed { volume, by } => {
+            wire.message(182, |wire| claim(wire, volume, by));
+        }
+        EventKind::VolumeReleased { volume, by } => {
+            wire.message(183, |wire| claim(wire, volume, by));
+        }
         EventKind::ServiceDeleted { owner, name } => wire.message(121, |wire| {
             wire.text(1, owner.as_str());
             wire.text(2, name.as_str());
@@ -467,6 +476,29 @@ fn secret(wire: &mut Wire<'_>, field: u32, owner: &str, name: &str, version: u32
         wire.text(1, owner);
         wire.text(2, name);
         wire.number(3, version.into());
+    });
+}
+
+fn volume(wire: &mut Wire<'_>, volume: &MachineVolume) {
+    wire.text(1, volume.name.as_str());
+    wire.text(2, volume.path.as_str());
+    wire.number(3, volume.size.map_or(0, |size| size.0));
+    for (key, value) in &volume.labels {
+        wire.message(4, |wire| {
+            wire.text(1, key);
+            wire.text(2, value);
+        });
+    }
+    wire.text(5, volume.sharing.name());
+}
+
+fn claim(wire: &mut Wire<'_>, volume: &VolumeName, by: &VolumeClaim) {
+    wire.text(1, volume.as_str());
+    wire.message(2, |wire| {
+        wire.text(1, by.user.as_str());
+        wire.text(2, by.job.as_str());
+        wire.number(3, by.index.0.into());
+        wire.text(4, by.at.as_str());
     });
 }
 

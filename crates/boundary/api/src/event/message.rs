@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use event::{Actor, Event, EventKind, Subject};
 use model::{
-    Capability, CollectionId, Level, LockMode, LockSessionId, LogIndex, MachineId, ReplicaId,
-    SecretName, Time, UserName, Version,
+    Capability, CollectionId, Level, LockMode, LockSessionId, LogIndex, MachineId, MachineVolume,
+    ReplicaId, SecretName, Time, UserName, Version, VolumeClaim, VolumeName,
 };
 
 use super::{Names, Record};
@@ -226,6 +226,10 @@ impl From<&EventKind> for Kind {
                 package: Some(package.as_ref().into()),
                 replaced: *replaced,
             }),
+            EventKind::VolumeAdded { volume } => Self::VolumeAdded((&**volume).into()),
+            EventKind::VolumeRemoved { volume } => Self::VolumeRemoved(volume.to_string()),
+            EventKind::VolumeClaimed { volume, by } => Self::VolumeClaimed(claim_of(volume, by)),
+            EventKind::VolumeReleased { volume, by } => Self::VolumeReleased(claim_of(volume, by)),
             EventKind::PackageDeleted { id } => Self::PackageDeleted(id.to_string()),
             EventKind::SecretSet { owner, name, version } => {
                 Self::SecretSet(secret(owner, name, *version))
@@ -431,6 +435,21 @@ impl TryFrom<Kind> for EventKind {
                 let (owner, name) = secret_of(&resealed).field("secretResealed")?;
                 Self::SecretResealed { owner, name }
             }
+            Kind::VolumeAdded(volume) => {
+                let volume = MachineVolume::try_from(volume).field("volumeAdded")?;
+                Self::VolumeAdded { volume: Arc::new(volume) }
+            }
+            Kind::VolumeRemoved(volume) => {
+                Self::VolumeRemoved { volume: read::name(&volume, "volumeRemoved")? }
+            }
+            Kind::VolumeClaimed(claim) => {
+                let (volume, by) = claimed(claim).field("volumeClaimed")?;
+                Self::VolumeClaimed { volume, by }
+            }
+            Kind::VolumeReleased(claim) => {
+                let (volume, by) = claimed(claim).field("volumeReleased")?;
+                Self::VolumeReleased { volume, by }
+            }
             Kind::PackageDeleted(id) => {
                 Self::PackageDeleted { id: crate::package::id(&id, "packageDeleted")? }
             }
@@ -536,4 +555,12 @@ fn secret(owner: &UserName, name: &SecretName, version: u32) -> message::SecretV
 
 fn secret_of(secret: &message::SecretVersionNumber) -> Result<(UserName, SecretName), Malformed> {
     Ok((read::name(&secret.user, "user")?, read::name(&secret.name, "name")?))
+}
+
+fn claim_of(volume: &VolumeName, by: &VolumeClaim) -> v1::VolumeClaimEvent {
+    v1::VolumeClaimEvent { volume: volume.to_string(), claim: Some(by.into()) }
+}
+
+fn claimed(claim: v1::VolumeClaimEvent) -> Result<(VolumeName, VolumeClaim), Malformed> {
+    Ok((read::name(&claim.volume, "volume")?, read::message(claim.claim, "claim")?))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::{At, Fault, Malformed, read, saver};
 use cell::crashes::CrashSeen;
-use cell::{Drain, Machine, MachineState};
+use cell::{Drain, Machine, MachineState, Volume};
 use model::{CollectionId, MachineId, TaskId, TaskIndex, Time};
 
 use crate::v1;
@@ -38,6 +38,7 @@ impl From<&Machine> for v1::MachineImage {
             credentials: machine.credentials.as_deref().map(Into::into),
             next_address: machine.next_address.to_bits(),
             saver_ends: machine.saver_ends.iter().map(saver::end).collect(),
+            volumes: machine.volumes.values().map(volume).collect(),
         }
     }
 }
@@ -62,6 +63,11 @@ impl TryFrom<v1::MachineImage> for Machine {
         machine.next_address = Ipv4Addr::from_bits(image.next_address);
         let ends = image.saver_ends.into_iter().map(saver::read_end).collect::<Result<_, _>>();
         machine.saver_ends = Arc::new(ends.field("saverEnds")?);
+        let volumes = image.volumes.into_iter().enumerate().map(|(position, volume)| {
+            let volume = read_volume(volume).element(position).field("volumes")?;
+            Ok((volume.described.name.clone(), volume))
+        });
+        machine.volumes = Arc::new(volumes.collect::<Result<_, Malformed>>()?);
         let crash = |crash: machine_image::Crash| {
             let (collection, index) = (CollectionId(crash.collection), TaskIndex(crash.index));
             let user = read::name(&crash.user, "user")?;
@@ -72,6 +78,22 @@ impl TryFrom<v1::MachineImage> for Machine {
         machine.credentials = read::optional(image.credentials, "credentials")?.map(Arc::new);
         Ok(machine)
     }
+}
+
+fn volume(volume: &Volume) -> machine_image::Volume {
+    machine_image::Volume {
+        volume: Some((&*volume.described).into()),
+        data_of: volume.data_of.as_ref().map(ToString::to_string).unwrap_or_default(),
+        claims: volume.claims.iter().map(Into::into).collect(),
+    }
+}
+
+fn read_volume(volume: machine_image::Volume) -> Result<Volume, Malformed> {
+    Ok(Volume {
+        described: api::volume::shared(volume.volume, "volume")?,
+        data_of: read::optional_name(&volume.data_of, "dataOf")?,
+        claims: read::list(volume.claims, "claims")?,
+    })
 }
 
 impl From<&Drain> for machine_image::Drain {

@@ -129,6 +129,11 @@ impl From<&Rejection> for v1::Rejection {
                 let why = rejection::DrainProblem::from(*why).into();
                 Why::InvalidDrain(rejection::InvalidDrain { machine: machine.to_string(), why })
             }
+            Rejection::Volume { machine, volume, why } => {
+                let (machine, volume) = (machine.to_string(), volume.to_string());
+                let why = Some(reason::volume(why));
+                Why::Volume(rejection::RejectedVolume { machine, volume, why })
+            }
             Rejection::NoDataKept { machine, instance } => {
                 let (machine, instance) = (machine.to_string(), Some((*instance).into()));
                 Why::NoDataKept(rejection::NoDataKept { machine, instance })
@@ -365,6 +370,11 @@ impl TryFrom<v1::Rejection> for Rejection {
             Why::InvalidDrain(drain) => Self::InvalidDrain {
                 machine: read::name(&drain.machine, "machine").field("invalidDrain")?,
                 why: code(drain.why, "why").field("invalidDrain")?,
+            },
+            Why::Volume(it) => Self::Volume {
+                machine: read::name(&it.machine, "machine").field("volume")?,
+                volume: read::name(&it.volume, "volume").field("volume")?,
+                why: reason::read_volume(it.why).field("volume")?,
             },
             Why::NoDataKept(not) => Self::NoDataKept {
                 machine: read::name(&not.machine, "machine").field("noDataKept")?,

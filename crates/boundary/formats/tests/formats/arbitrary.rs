@@ -282,6 +282,7 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
     let desired = (ids, names, priority(), appclass(), any::<u32>(), told(), ports).prop_map(
         |((instance, alloc), (cell, user, job), priority, appclass, tasks, spec, ports)| Desired {
             address: None,
+            volumes: Vec::new(),
             instance,
             alloc,
             cell,

@@ -9,6 +9,7 @@ pub(crate) mod rejections;
 mod replicas;
 mod secrets;
 mod services;
+mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -81,6 +82,23 @@ fn health_check(port: &str, path: &str) -> HealthCheck {
     }
 }
 
+/// A volume by its name, and one by its labels.
+pub(crate) fn volume_requests() -> Vec<spec::VolumeRequest> {
+    let data = spec::VolumeRequest {
+        of: spec::VolumeSelector::Named(name("data")),
+        path: "/data".parse().expect("a path"),
+        read_only: false,
+        elsewhere_after: Some(Span::from_secs(3_600)),
+    };
+    let labelled = spec::VolumeRequest {
+        of: spec::VolumeSelector::Labelled(words([("ssd", "yes")])),
+        path: "/fast".parse().expect("a path"),
+        read_only: true,
+        elsewhere_after: None,
+    };
+    vec![data, labelled]
+}
+
 /// A job with a value in every field.
 pub(crate) fn full_job() -> JobSpec {
     let task = TaskSpec {
@@ -112,6 +130,7 @@ pub(crate) fn full_job() -> JobSpec {
         memory_slack: false,
         saver: None,
         logs: LogPolicy { keep: Some(Span::from_secs(604_800)), max: Some(Bytes(256 << 20)) },
+        volumes: volume_requests(),
     };
     let change = TaskOverride {
         cmd: Some(vec!["serve".to_owned(), "--canary".to_owned()]),
@@ -368,6 +387,7 @@ fn of_controllers() -> Vec<Op> {
         Op::StepUpdate { job, version: Version(2), steps },
         Op::EvictDraining { machine, instances: vec![instance(0), instance(4)] },
         Op::ExpireDrain { machine },
+        Op::SendElsewhere { tasks: vec![instance(1).task()] },
         Op::StartReplacement { job },
         Op::RemoveReplacements { job },
     ]
@@ -526,6 +546,7 @@ pub(crate) fn all_ops() -> Vec<Op> {
     later.extend(secrets::mutations().into_iter().map(request));
     let reader = name("m1");
     later.push(Op::ReadSecrets { machine: reader, instance: secrets::instance() });
+    later.extend(volumes::mutations().into_iter().map(request));
     let mut slack = full_job();
     slack.task.memory_slack = true;
     later.push(request(Mutation::Submit(Arc::new(slack))));
@@ -577,6 +598,9 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::EndSaver(_) => "end saver",
             Mutation::RemoveMachine(_) => "remove machine",
             Mutation::SetAttributes(_) => "set attributes",
+            Mutation::SetVolume(_) => "set volume",
+            Mutation::RemoveVolume(_) => "remove volume",
+            Mutation::ReleaseVolume(_) => "release volume",
             Mutation::SetPlatform(_) => "set platform",
             Mutation::SetLogs(_) => "set logs",
             Mutation::SetReclamation(_) => "set reclamation",
@@ -629,6 +653,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
         Op::StepUpdate { .. } => "step update",
         Op::EvictDraining { .. } => "evict draining",
         Op::RelieveMachine { .. } => "relieve machine",
+        Op::SendElsewhere { .. } => "send elsewhere",
         Op::ExpireDrain { .. } => "expire drain",
         Op::ReadSecrets { .. } => "read secrets",
         Op::ExpireLockSessions { .. } => "expire lock sessions",

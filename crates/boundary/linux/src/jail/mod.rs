@@ -26,6 +26,7 @@ mod image;
 mod mounts;
 mod place;
 mod program;
+mod volumes;
 
 use std::fs;
 use std::io;
@@ -86,6 +87,8 @@ pub(crate) enum JailError {
         path.display()
     )]
     NoLayer { path: PathBuf },
+    #[error("the volume {} cannot be used: {why}", path.display())]
+    Volume { path: PathBuf, why: String },
     #[error(
         "the layers of the task's image cannot be mounted as its root below {}: {source}; that needs \
          overlayfs (`modprobe overlay`), and a directory of tasks on ext4, xfs or btrfs",
@@ -140,6 +143,7 @@ pub(crate) fn build(launch: &Launch, dir: &Path) -> Result<Vec<String>, JailErro
     };
     let is_image = matches!(launch.jail.root, Root::Image(_));
     show_binds(&base, launch, dir)?;
+    volumes::show(&base, launch)?;
     program::show(&launch.jail.bourg_executable, &base)?;
     match launch.jail.root {
         Root::HostSystem => program::prepare_links(&base)?,

@@ -59,10 +59,19 @@ pub(super) fn bind(source: &Path, target: &Path) -> Result<(), FileError> {
 /// `writable`.
 pub(super) fn bind_at(source: &Path, target: &Path, writable: bool) -> Result<(), FileError> {
     let mount = sys::clone_mount(&c_path(source)?, true).at("show in the jail", source)?;
+    restrict(mount.as_fd(), target, writable)?;
+    sys::attach_mount(mount.as_fd(), &c_path(target)?).at("mount on", target)
+}
+
+/// Switches set-uid programs and devices off in a mount, and makes it read-only unless `writable`.
+pub(super) fn restrict(
+    mount: BorrowedFd<'_>,
+    target: &Path,
+    writable: bool,
+) -> Result<(), FileError> {
     let read_only = if writable { 0 } else { libc::MOUNT_ATTR_RDONLY };
     let set = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV | read_only;
-    sys::set_mount(mount.as_fd(), set, true).at("restrict the mount", target)?;
-    sys::attach_mount(mount.as_fd(), &c_path(target)?).at("mount on", target)
+    sys::set_mount(mount, set, true).at("restrict the mount", target)
 }
 
 /// Makes the mount at an open directory read-only, but not those below it.

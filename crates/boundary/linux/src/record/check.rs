@@ -186,7 +186,7 @@ impl Launch {
         if let Root::Image(image) = &self.jail.root {
             check_image(image)?;
         }
-        for bind in &self.jail.binds {
+        for bind in self.jail.binds.iter().chain(&self.jail.volumes) {
             absolute("jail.binds.source", &bind.source)?;
             absolute("jail.binds.target", &bind.target)?;
         }

@@ -217,6 +217,9 @@ pub struct Jail {
     /// Further directories or files of the host shown in the jail.
     #[serde(default)]
     pub binds: Vec<Bind>,
+    /// Directories of the host that outlive the task, shown as its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<Bind>,
     /// The content of `/etc/resolv.conf`; by default the host's.
     #[serde(default)]
     pub resolv_conf: Option<String>,
@@ -232,6 +235,7 @@ impl Jail {
             bourg_executable,
             root: Root::HostSystem,
             binds: Vec::new(),
+            volumes: Vec::new(),
             resolv_conf: None,
         }
     }

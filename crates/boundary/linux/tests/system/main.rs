@@ -22,3 +22,4 @@ mod stop;
 mod survive;
 mod trees;
 mod usage;
+mod volumes;

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use spec::{
     Autoscale, Constraint, CpuRam, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind,
     LogPolicy, Maximum, MetricsPage, OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver,
-    TaskOverride, TaskSpec, UpdatePolicy,
+    TaskOverride, TaskSpec, UpdatePolicy, VolumeRequest, VolumeSelector,
 };
 
 use crate::with_files;
@@ -345,6 +345,12 @@ fn task() -> impl Strategy<Value = TaskSpec> {
             memory_slack: false,
             saver: None,
             logs: LogPolicy::default(),
+            volumes: vec![VolumeRequest {
+                of: VolumeSelector::Labelled([("ssd".to_owned(), "yes".to_owned())].into()),
+                path: "/data".parse().expect("a path"),
+                read_only: true,
+                elsewhere_after: Some(Span::from_secs(3_600)),
+            }],
         }
     })
 }

@@ -527,3 +527,22 @@ fn overrides_that_are_too_large_are_refused() {
         "#]],
     );
 }
+
+#[test]
+fn wrong_volumes() {
+    check(
+        &[
+            "volumes: 'data'",
+            "volumes: [{ volume: 'data' }]",
+            "volumes: [{ path: '/data' }]",
+            "volumes: [{ volume: 'Data', path: '/data' }]",
+            "volumes: [{ volume: 'data', path: 'data' }]",
+            "volumes: [{ volume: 'data', path: '/etc/x' }]",
+            "volumes: [{ volume: 'data', labels: { ssd: 'yes' }, path: '/data' }]",
+            "volumes: [{ volume: 'data', path: '/a', readonly: true }]",
+            "volumes: [{ volume: 'data', path: '/a', elsewhereAfter: 'soon' }]",
+            "volumes: [{ volume: 'a', path: '/a' }, { labels: { ssd: 'yes' }, path: '/a/b' }]",
+        ],
+        &expect![[r#""#]],
+    );
+}

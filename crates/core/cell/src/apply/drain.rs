@@ -244,7 +244,10 @@ impl Cell {
     #[must_use]
     pub fn may_start_replacement(&self, id: CollectionId) -> bool {
         self.jobs.get(id).is_some_and(|job| {
-            let replaceable = !job.spec.kind.is_alloc_set() && job.alloc_set.is_none();
+            // What takes the place of a task does not have its data.
+            let replaceable = !job.spec.kind.is_alloc_set()
+                && job.alloc_set.is_none()
+                && job.spec.task.volumes.is_empty();
             replaceable
                 && job.state == crate::JobState::Running
                 && self.tasks < crate::bounds::TASKS_MAX.max()

@@ -222,6 +222,7 @@ impl Cell {
         if !waits {
             self.pending.insert(id);
         }
+        job.claims = self.claims_of_jobs(by, &spec.name);
         self.recharge(by, &[], &charges(&job));
         self.tally.add(by, Tallied::of(&job));
         self.jobs.insert(id, Arc::new(job));

@@ -89,6 +89,7 @@ impl Change for RemoveMachine {
                 cell.switches.remove(&(switch.into(), id));
             }
         }
+        cell.release_volumes(id, events);
         cell.saving_ends(id, events);
         let range = cell.machines.get(id).and_then(|machine| machine.report.task_network);
         cell.task_network_changes(id, (range, None), events);

@@ -39,6 +39,7 @@ pub(crate) mod task;
 pub(crate) mod text_bounds;
 pub(crate) mod update;
 pub(crate) mod user;
+pub(crate) mod volumes;
 
 use std::sync::Arc;
 
@@ -137,6 +138,7 @@ impl Op {
             | Self::EvictDraining { .. }
             | Self::RelieveMachine { .. }
             | Self::ExpireDrain { .. }
+            | Self::SendElsewhere { .. }
             | Self::ExpireLockSessions { .. }
             | Self::StartReplacement { .. }
             | Self::RemoveReplacements { .. } => Actor::Master,
@@ -237,6 +239,7 @@ impl Cell {
             Op::RelieveMachine { machine, instance } => {
                 self.relieve_machine(*machine, *instance, events);
             }
+            Op::SendElsewhere { tasks } => self.send_elsewhere(tasks, events),
             Op::ExpireDrain { machine } => self.expire_drain(*machine, events),
             Op::ExpireLockSessions { sessions } => self.expire_lock_sessions(sessions, events),
             Op::StartReplacement { job } => self.start_replacement(*job, events),

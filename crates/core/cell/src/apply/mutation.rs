@@ -12,11 +12,11 @@ use crate::{
     AcquireLock, AddMachine, AddReplica, AddUser, Cell, CloseLockSession, ControlUpdate,
     DeleteFile, DeletePackage, DeleteSecret, DeleteService, DrainMachine, EndSaver, ForgetJob,
     GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota, OpenLockSession, Oversell,
-    RecordExec, Rejection, ReleaseLock, RemoveMachine, RemoveReplica, RenewLockSession, Reply,
-    ResealSecret, ResizeJob, RestartJob, ResumeRescheduling, RevokeMachine, RevokeQuota,
-    RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs, SetNoticeMax, SetPackage,
-    SetPlatform, SetReclamation, SetSecret, SetService, UndrainMachine, UpdateJob, UseCapability,
-    WriteFile,
+    RecordExec, Rejection, ReleaseLock, ReleaseVolume, RemoveMachine, RemoveReplica, RemoveVolume,
+    RenewLockSession, Reply, ResealSecret, ResizeJob, RestartJob, ResumeRescheduling,
+    RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs,
+    SetNoticeMax, SetPackage, SetPlatform, SetReclamation, SetSecret, SetService, SetVolume,
+    UndrainMachine, UpdateJob, UseCapability, WriteFile,
 };
 
 /// A mutation.
@@ -132,6 +132,12 @@ mutations! {
     SetAttributes(SetAttributes),
     /// Set the factor of a platform's cores; 1 removes it.
     SetPlatform(SetPlatform),
+    /// Give a machine a volume.
+    SetVolume(SetVolume),
+    /// Take a volume from a machine.
+    RemoveVolume(RemoveVolume),
+    /// End the claims of a volume.
+    ReleaseVolume(ReleaseVolume),
     /// Set how long the output of tasks is kept, and how much of it.
     SetLogs(SetLogs),
     /// Set the longest notice of tasks.

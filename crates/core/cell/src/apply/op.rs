@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{
     Assignment, CellName, CollectionId, DirectoryId, End, FinalUsage, InstanceId, KeyDigest, Level,
     LockSessionId, MachineId, MachineName, MachineReport, MemberChange, ReplicaId, RequestId,
-    Resources, SchedulerName, Serial, Span, Time, UserName, Version,
+    Resources, SchedulerName, Serial, Span, TaskId, Time, UserName, Version,
 };
 
 use crate::{Mutation, UpdateStep};
@@ -184,6 +184,11 @@ pub enum Op {
         machine: MachineId,
         /// The instance.
         instance: InstanceId,
+    },
+    /// Pending tasks have waited long enough for the machines of their volumes.
+    SendElsewhere {
+        /// The tasks.
+        tasks: Vec<TaskId>,
     },
     /// The deadline of a drain has passed, and it is not forced: nothing more is evicted.
     ExpireDrain {

@@ -80,6 +80,7 @@ impl Cell {
             events.add(Subject::Job(instance.collection), schedule);
         }
         events.add(Subject::Task(instance), EventKind::Schedule { machine: id, alloc });
+        self.claim_volumes(instance, id, events);
     }
 
     /// A placed task is told to stop, and holds its resources until its machine reports its end.

@@ -618,6 +618,7 @@ impl Cell {
             network,
             constraints,
             variants: variants.into(),
+            volumes: None,
             max_per_machine,
             max_per_switch,
         };

@@ -6,7 +6,7 @@ use event::Subject;
 use model::{
     Band, CollectionId, FilePath, Generation, GrantId, InstanceId, JobName, Level, LockSessionId,
     LogIndex, MachineId, MachineName, PackageId, ReplicaId, Resources, SecretName, Serial,
-    SessionId, TaskId, Time, UserName, Version,
+    SessionId, TaskId, Time, UserName, Version, VolumeName,
 };
 use thiserror::Error;
 
@@ -173,6 +173,19 @@ pub enum Violation {
     /// The index of services by user disagrees with the services.
     #[error("the index of services by user is wrong")]
     ServiceIndex,
+    /// A volume of a machine is wrong.
+    #[error("the volume {volume} of machine {machine} {why}")]
+    Volume {
+        /// The machine.
+        machine: MachineName,
+        /// The volume.
+        volume: VolumeName,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// The index of claims of volumes disagrees with the volumes.
+    #[error("the index of claims of volumes is wrong")]
+    ClaimIndex,
     /// A package is wrong.
     #[error("package {id} {why}")]
     Package {

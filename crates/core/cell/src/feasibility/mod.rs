@@ -15,6 +15,7 @@ mod resources;
 mod shortage;
 mod up;
 pub mod variants;
+mod volumes;
 
 pub use crate::unschedulable::{CountedAt, NotGiven, UnschedulableReason};
 pub(crate) use resources::lacks;
@@ -25,7 +26,7 @@ use std::borrow::Cow;
 use model::{InstanceId, Resources};
 use spec::{Constraint, Maximum, Network};
 
-use crate::{Cell, Demand, FailureDomain, Job, Machine};
+use crate::{Cell, Demand, FailureDomain, Job, Machine, VolumeAsk};
 
 /// What a task requests of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub struct Request<'a> {
     pub constraints: &'a [Constraint],
     /// Its packages that are only for some architectures.
     pub variants: Cow<'a, [VariantsOfPackage]>,
+    /// Its volumes; `None` if it asks for none.
+    pub volumes: Option<Box<VolumeAsk>>,
     /// Maximum number of tasks of its job on one machine.
     pub max_per_machine: Option<Maximum>,
     /// Maximum number of tasks of its job on the machines of one switch.
@@ -107,6 +110,7 @@ pub const CHECKS: &[Check] = &[
     up::check,
     constraints::check,
     variants::check,
+    volumes::check,
     maxima::check,
     resources::check,
     cores::check,
@@ -121,6 +125,12 @@ pub const CHECKS: &[Check] = &[
 /// The first unschedulable reason.
 pub fn fits(ask: &Request<'_>, offer: &Offer<'_>) -> Result<(), UnschedulableReason> {
     CHECKS.iter().try_for_each(|check| check(ask, offer))
+}
+
+/// Whether a machine that is offered takes tasks at all: it answers, and is not being drained.
+#[must_use]
+pub fn is_available(offer: &Offer<'_>) -> bool {
+    up::is_up(offer).is_ok()
 }
 
 /// Whether a task that already runs on a machine can change to this request: the machine need not
@@ -148,6 +158,7 @@ impl<'a> Request<'a> {
             network: job.network(index),
             constraints: job.described(index).constraints(index),
             variants: VariantsOfPackage::of(cell, &job.owner, job.described(index)).into(),
+            volumes: VolumeAsk::of(job, index).map(Box::new),
             max_per_machine: job.spec.max_per_machine,
             max_per_switch: job.spec.max_per_switch,
         }
@@ -304,13 +315,14 @@ pub(crate) mod testing {
     pub(crate) fn asking(demand: Demand) -> Request<'static> {
         let (max_per_machine, max_per_switch) = (None, None);
         let network = &spec::Network::Host;
-        let (constraints, variants) = (Default::default(), Default::default());
+        let (constraints, variants, volumes) = (Default::default(), Default::default(), None);
         Request {
             demand,
             ports: 0,
             network,
             constraints,
             variants,
+            volumes,
             max_per_machine,
             max_per_switch,
         }

@@ -158,6 +158,8 @@ pub enum MachinePermission {
     Remove,
     /// To set its attributes.
     SetAttributes,
+    /// To change its volumes.
+    SetVolumes,
     /// To drain it.
     Drain,
     /// To undrain it.

@@ -1,6 +1,9 @@
 //! What rejections say of an object: which text, which bound, which state.
 
-use model::{Bytes, Dimension, FilePath, LockSessionId, MachineName, Span, UserName, Version};
+use model::{
+    Bytes, Dimension, FilePath, LockSessionId, MachineName, Span, UserName, Version, VolumeClaim,
+    VolumeName,
+};
 
 /// A text that a user writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +45,8 @@ pub enum Countable {
     Machines,
     /// Overriding attributes of one machine.
     AttributesOf(MachineName),
+    /// Volumes of one machine.
+    VolumesOf(MachineName),
     /// Platforms whose factor is set.
     Platforms,
     /// Replicas.
@@ -287,4 +292,19 @@ pub enum GrantProblem {
     Ended,
     /// It ends after [`crate::bounds::TIME_MAX`].
     EndsTooLate,
+}
+
+/// What is in the way of a change of a machine's volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VolumeHindrance {
+    /// The machine has no volume of that name.
+    NoSuch,
+    /// Its directory is that of another volume of the machine, or one is below the other.
+    Overlaps(VolumeName),
+    /// A task claims it.
+    Claimed(VolumeClaim),
+    /// A task uses it now.
+    InUse(VolumeClaim),
+    /// It has too many labels, or one that is empty, too long, or has a control character.
+    Labels,
 }

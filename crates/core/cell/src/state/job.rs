@@ -1,12 +1,13 @@
 //! Jobs and their tasks: queued, pending, running, dead (paper, figure 2).
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use event::{Death, KillReason, PendingCause, StopReason};
 use model::{
-    CollectionId, End, FinalUsage, Generation, InstanceId, MachineId, PortName, Resources, TaskId,
-    TaskIndex, Time, UserName, Version,
+    ClaimedVolumes, CollectionId, End, FinalUsage, Generation, InstanceId, MachineId, PortName,
+    Resources, TaskId, TaskIndex, Time, UserName, Version,
 };
 use spec::{Cores, JobSpec, Network};
 
@@ -52,6 +53,10 @@ pub struct Job {
     /// The versions of its description besides the current one that are still needed.
     pub(crate) others: Vec<(Version, Arc<JobSpec>)>,
     pub(crate) tasks: Row<Task>,
+
+    // Derived from the volumes of machines.
+    /// Where the volumes of its tasks are that have some; also of tasks that it has no more.
+    pub(crate) claims: Arc<BTreeMap<TaskIndex, Arc<ClaimedVolumes>>>,
 
     // Derived from the tasks and the description.
     pub(crate) counts: Counts,
@@ -398,6 +403,7 @@ impl Job {
             parent,
             alloc_set,
             tasks: tasks.into_iter().collect(),
+            claims: Arc::default(),
             counts,
             ports,
             description_bytes: 0,

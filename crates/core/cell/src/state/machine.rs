@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use model::{
     CollectionId, GcuFactor, InstanceId, MachineId, MachineName, MachineReport, MilliCores,
-    PortRange, Resources, Time, UserName, attribute,
+    PortRange, Resources, Time, UserName, VolumeName, attribute,
 };
 
 use super::crashes::CrashSeen;
-use super::{Credentials, Demand, Placement};
+use super::{Credentials, Demand, Placement, Volume};
 
 /// A failure domain: a group of machines that can fail together (paper, section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,6 +44,8 @@ pub struct Machine {
     pub operator_attributes: Arc<BTreeMap<String, String>>,
     /// Whose savers are to end, and who has asked for that; until the machine reports what became of them.
     pub saver_ends: Arc<BTreeMap<InstanceId, UserName>>,
+    /// Its volumes, with who claims them.
+    pub volumes: Arc<BTreeMap<VolumeName, Volume>>,
     /// Where the search for a free port starts, so that a port is not reused at once.
     pub next_port: u16,
     /// Where the search for a free address starts, so that an address is not reused at once.
@@ -143,6 +145,7 @@ impl Machine {
             report: Arc::default(),
             operator_attributes: Arc::default(),
             saver_ends: Arc::default(),
+            volumes: Arc::default(),
             next_port: 0,
             next_address: Ipv4Addr::UNSPECIFIED,
             crashes: Vec::new(),

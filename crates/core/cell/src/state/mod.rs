@@ -18,6 +18,7 @@ mod shared_use;
 mod tally;
 mod update;
 mod user;
+mod volumes;
 
 pub(crate) use credentials::Tokens;
 pub use credentials::{Credentials, Token, TokenUse};
@@ -44,14 +45,16 @@ pub use tally::Stages;
 pub(crate) use tally::{Taken, Tallied, Tally};
 pub use update::{Changing, PastVersion, Update, UpdateState, VersionEnd};
 pub use user::{Act, User};
+pub use volumes::{NoVolume, Volume, VolumeAsk};
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
 use model::{
-    Band, Capability, CellName, CollectionId, GcuFactor, Grant, GrantId, InstanceId, JobName,
-    Level, LogIndex, MachineId, MachineName, Reclamation, Serial, SessionId, Span, TaskId, Time,
-    UserName,
+    Band, Capability, CellName, ClaimedVolumes, CollectionId, GcuFactor, Grant, GrantId,
+    InstanceId, JobName, Level, LogIndex, MachineId, MachineName, Reclamation, Serial, SessionId,
+    Span, TaskId, TaskIndex, Time, UserName,
 };
 use spec::LogSettings;
 
@@ -117,9 +120,14 @@ pub struct Cell {
     pub(crate) sessions_of_users: OrdSet<(UserName, LogIndex, SessionId)>,
     /// Users with sessions, by the number of them.
     pub(crate) users_by_sessions: OrdSet<(usize, UserName)>,
+    /// Where tasks claim volumes, by owner and name of their jobs: from the volumes of machines.
+    pub(crate) claims: OrdMap<(UserName, JobName), ClaimsOfJobs>,
     pub(crate) tasks: u64,
     pub(crate) tally: Tally,
 }
+
+/// The claims of the jobs of a name, by the index of the task.
+type ClaimsOfJobs = Arc<BTreeMap<TaskIndex, Arc<ClaimedVolumes>>>;
 
 impl Default for Cell {
     fn default() -> Self {
@@ -174,6 +182,7 @@ impl Cell {
             sessions_by_use: OrdSet::new(),
             sessions_of_users: OrdSet::new(),
             users_by_sessions: OrdSet::new(),
+            claims: OrdMap::new(),
             tasks: 0,
             tally: Tally::default(),
         }

@@ -36,3 +36,4 @@ mod submissions;
 mod unreachable;
 mod updates;
 mod users;
+mod volumes;

@@ -12,6 +12,7 @@ mod lost_machines;
 mod short_machines;
 mod surge;
 mod updates;
+mod volumes;
 
 use std::fmt;
 
@@ -24,6 +25,7 @@ pub(crate) use lock_sessions::LockSessions;
 pub(crate) use lost_machines::LostMachines;
 pub(crate) use short_machines::ShortMachines;
 pub(crate) use updates::Updates;
+pub(crate) use volumes::Volumes;
 
 use crate::{Action, Settings};
 
@@ -62,6 +64,7 @@ pub(crate) struct Controllers {
     pub(crate) drains: Drains,
     pub(crate) lock_sessions: LockSessions,
     pub(crate) short_machines: ShortMachines,
+    pub(crate) volumes: Volumes,
 }
 
 impl Controllers {
@@ -74,20 +77,28 @@ impl Controllers {
             drains: Drains::new(now),
             lock_sessions: LockSessions::new(now),
             short_machines: ShortMachines::new(now, cell),
+            volumes: Volumes::new(now),
         }
     }
 
     /// The list, in the order in which they run.
-    pub(crate) fn all(&self) -> [&dyn Controller; 6] {
-        let Self { lost_machines, dead_jobs, updates, drains, lock_sessions, short_machines } =
-            self;
-        [lost_machines, dead_jobs, updates, drains, lock_sessions, short_machines]
+    pub(crate) fn all(&self) -> [&dyn Controller; 7] {
+        let Self { lost_machines, dead_jobs, updates, drains, lock_sessions, .. } = self;
+        let Self { short_machines, volumes, .. } = self;
+        [lost_machines, dead_jobs, updates, drains, lock_sessions, short_machines, volumes]
     }
 
     /// The same, to run them.
-    pub(crate) fn all_mut(&mut self) -> [&mut dyn Controller; 6] {
-        let Self { lost_machines, dead_jobs, updates, drains, lock_sessions, short_machines } =
-            self;
-        [lost_machines, dead_jobs, updates, drains, lock_sessions, short_machines]
+    pub(crate) fn all_mut(&mut self) -> [&mut dyn Controller; 7] {
+        let Self {
+            lost_machines,
+            dead_jobs,
+            updates,
+            drains,
+            lock_sessions,
+            short_machines,
+            volumes,
+        } = self;
+        [lost_machines, dead_jobs, updates, drains, lock_sessions, short_machines, volumes]
     }
 }

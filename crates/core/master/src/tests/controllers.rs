@@ -88,10 +88,11 @@ fn every_controller_has_its_turn_and_none_starves_another() {
         ("drains", vec![expire.to_owned()]),
         ("lock-sessions", vec![sessions.to_owned()]),
         ("short-machines", vec![]),
+        ("volumes", vec![]),
     ];
     assert_eq!(proposed_by(&mut world), all);
     // Nothing of that is applied: each proposes again in its own time, for as long as that is so.
-    let mut again = [0; 6];
+    let mut again = [0; 7];
     for _second in 0..60 {
         world.now = world.now + Span::from_secs(1);
         for (count, (_, proposed)) in again.iter_mut().zip(proposed_by(&mut world)) {
@@ -124,7 +125,7 @@ fn the_leader_is_woken_for_the_first_that_is_due() {
     assert_eq!(names.len(), due.len(), "no name twice: {due:?}");
     assert_eq!(world.master.next_tick(), due.iter().filter_map(|(_, due)| *due).min());
     let mut other = Controllers::new(world.now, &world.cell);
-    let order = |all: [&dyn Controller; 6]| all.map(Controller::name);
+    let order = |all: [&dyn Controller; 7]| all.map(Controller::name);
     let names = order(other.all());
     assert_eq!(other.all_mut().map(|controller| controller.name()), names);
 }

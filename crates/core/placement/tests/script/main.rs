@@ -233,3 +233,29 @@ fn an_image_without_a_variant_for_a_machine_does_not_fit_there() {
         assert_eq!(placed, expected.into_iter().map(MachineId).collect(), "{architectures}");
     }
 }
+
+#[test]
+fn volumes_are_a_reason_and_a_task_is_bound_to_the_machine_of_its_claim() {
+    let machines = "machine m1 cpu=4000 ram=4000 ports=none
+         machine m2 cpu=4000 ram=4000 ports=none
+         machine m3 cpu=4000 ram=4000 ports=none
+         volume m1 data /srv/data
+         volume m2 data /srv/data";
+    // Nobody has it; one has it, and others do not get it; its own machine is drained.
+    explained(machines, "submit ana/db 1 volumes=none:/data", &expect![[r#""#]]);
+    explained(
+        machines,
+        "submit ana/db 1 volumes=data:/data
+         submit ben/db 2 volumes=data:/data
+         assign 2-0-1 m1 ; 2-1-1 m2",
+        &expect![[r#""#]],
+    );
+    explained(
+        machines,
+        "submit ana/db 1 volumes=data:/data
+         assign 1-0-1 m1
+         drain m1
+         ended 1-0-1 lost",
+        &expect![[r#""#]],
+    );
+}

@@ -271,6 +271,7 @@ pub(super) fn task(instance: InstanceId, argv: &[&str]) -> anyhow::Result<Desire
         spec: spec.into(),
         ports: Vec::new(),
         address: None,
+        volumes: Vec::new(),
     })
 }
 

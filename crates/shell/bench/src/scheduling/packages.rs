@@ -6,7 +6,7 @@
 //! reports what it has as soon as a fetch begins. The time of a start is the time until its package is there: everything
 //! else of a start is the same with and without.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};

@@ -4,6 +4,7 @@ mod drain;
 mod obey;
 mod show;
 mod token;
+mod volume;
 
 use std::str::FromStr;
 
@@ -56,6 +57,9 @@ pub(crate) enum Command {
     Remove(RemoveArgs),
     /// Set attributes of a machine, which override those that it reports.
     Set(SetArgs),
+    /// Give machines volumes, and list and take them.
+    #[command(subcommand)]
+    Volume(volume::VolumeCommand),
     /// List the factors of platforms, or set one: how much a core of the platform is worth.
     Platform(PlatformArgs),
 }
@@ -142,6 +146,7 @@ pub(super) fn machine(cell: Target<'_>, command: &Command) -> Done {
         Command::Obey(args) => obey::obey(cell, args),
         Command::Remove(args) => remove(cell, args),
         Command::Set(args) => set(cell, args),
+        Command::Volume(command) => volume::volume(cell, command),
         Command::Platform(args) => platform(cell, args),
     }
 }

@@ -342,6 +342,11 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
         let table = output::table(&["ATTRIBUTE", "VALUE", "SAID BY"], rows.collect());
         let _infallible = write!(text, "\n{table}");
     }
+    if !machine.volumes.is_empty() {
+        let headings = ["VOLUME", "PATH", "SIZE", "SHARED", "CLAIMED BY", "LABELS"];
+        let table = output::table(&headings, super::volume::rows(machine));
+        let _infallible = write!(text, "\n{table}");
+    }
     if !machine.placed.is_empty() {
         let headings = ["TASK", "STATE", "SINCE", "PRIORITY", "LIMIT", "PORTS", "REASON"];
         let rows = machine.placed.iter().map(|task| task_row(task, now));

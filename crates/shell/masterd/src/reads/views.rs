@@ -7,7 +7,7 @@ use api::v1;
 use api::v1::state_reason::Reason;
 use cell::{
     Cell, Death, EvictionCause, Health, Job, JobState, KillReason, Machine, MachineState,
-    PendingCause, Phase, Placement, Rescheduling, StopReason, TaskState,
+    PendingCause, Phase, Placement, Rescheduling, StopReason, TaskState, Volume,
 };
 use model::{
     CollectionId, FinalUsage, InstanceId, JobName, Resources, Saving, TaskIndex, TaskSelection,
@@ -441,11 +441,20 @@ pub(crate) fn machine_status(machine: &Machine, now: Time) -> v1::MachineStatus 
         drain_waits_for: Vec::new(),
         suspect: machine.is_suspect(now),
         placed: Vec::new(),
+        volumes: machine.volumes.values().map(volume).collect(),
         silent_since,
         polled_by: 0,
         not_reached: String::new(),
         not_reached_by: Vec::new(),
         ..credentials(machine)
+    }
+}
+
+fn volume(volume: &Volume) -> v1::VolumeStatus {
+    v1::VolumeStatus {
+        volume: Some((&*volume.described).into()),
+        data_of: volume.data_of.as_ref().map(ToString::to_string).unwrap_or_default(),
+        claims: volume.claims.iter().map(Into::into).collect(),
     }
 }
 

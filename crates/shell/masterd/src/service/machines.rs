@@ -7,11 +7,11 @@ use api::v1;
 use api::v1::change_machine_request::{self, Change};
 use api::v1::past_question::Question;
 use cell::{
-    AddMachine, DrainMachine, EndSaver, Machine, Mutation, RemoveMachine, Reply, SetAttributes,
-    SetPlatform, UndrainMachine,
+    AddMachine, DrainMachine, EndSaver, Machine, Mutation, ReleaseVolume, RemoveMachine,
+    RemoveVolume, Reply, SetAttributes, SetPlatform, SetVolume, UndrainMachine,
 };
 use master::Spread;
-use model::{GcuFactor, MachineId, MachineName, Time, attribute};
+use model::{GcuFactor, MachineId, MachineName, MachineVolume, Time, VolumeName, attribute};
 use prost::Message as _;
 use rpc::service::machines_server;
 use tonic::{Request, Status};
@@ -99,6 +99,19 @@ impl machines_server::Machines for Machines {
                 Mutation::EndSaver(EndSaver { machine, instance })
             }
             Change::Remove(_) => Mutation::RemoveMachine(RemoveMachine { machine }),
+            Change::SetVolume(volume) => {
+                let volume = MachineVolume::try_from(volume).map(Arc::new);
+                let volume = volume.map_err(|error| Status::invalid_argument(error.to_string()))?;
+                Mutation::SetVolume(SetVolume { machine, volume })
+            }
+            Change::RemoveVolume(remove) => {
+                let (volume, force) = (volume_name(&remove.volume)?, remove.force);
+                Mutation::RemoveVolume(RemoveVolume { machine, volume, force })
+            }
+            Change::ReleaseVolume(volume) => {
+                let volume = volume_name(&volume)?;
+                Mutation::ReleaseVolume(ReleaseVolume { machine, volume })
+            }
             Change::SetAttributes(said) => {
                 Mutation::SetAttributes(SetAttributes { machine, changes: attributes(said)? })
             }
@@ -216,6 +229,10 @@ impl Reads<'_> {
 pub(super) fn revoked(machine: &Arc<Machine>) -> Option<Time> {
     let credentials = machine.credentials.as_ref()?;
     credentials.revoked.as_ref().map(|act| act.at)
+}
+
+fn volume_name(text: &str) -> Result<VolumeName, Status> {
+    VolumeName::new(text).map_err(|error| Status::invalid_argument(error.to_string()))
 }
 
 fn platform_of(machine: &Machine) -> Option<&str> {

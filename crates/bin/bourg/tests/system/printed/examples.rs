@@ -19,7 +19,7 @@ enum Becomes {
 }
 
 /// Every example, with its jobs.
-const EXAMPLES: [(&str, Becomes, &[&str]); 12] = [
+const EXAMPLES: [(&str, Becomes, &[&str]); 13] = [
     ("hello.bcl", Becomes::Healthy, &["hello"]),
     ("batch.bcl", Becomes::Finished, &["pi"]),
     ("pipeline.bcl", Becomes::Finished, &["extract", "transform", "load"]),
@@ -31,6 +31,8 @@ const EXAMPLES: [(&str, Becomes, &[&str]); 12] = [
     ("nginx.bcl", Becomes::Healthy, &["nginx"]),
     ("python.bcl", Becomes::Healthy, &["python"]),
     ("proxy.bcl", Becomes::Healthy, &["blue", "green", "balancer"]),
+    // No machine has its volume.
+    ("postgres.bcl", Becomes::Pending, &["postgres"]),
     ("too-big.bcl", Becomes::Pending, &["too-big"]),
 ];
 

@@ -67,6 +67,7 @@ pages! {
     packages: "docs/packages.md",
     containers: "docs/containers.md",
     files_and_secrets: "docs/files-and-secrets.md",
+    volumes: "docs/volumes.md",
     machines: "docs/machines.md",
     replicas: "docs/replicas.md",
     quota: "docs/quota.md",

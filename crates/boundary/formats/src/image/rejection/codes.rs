@@ -55,7 +55,9 @@ codes! {
     JobPermission { Kill, Forget, Restart, Update, Resize, SetLimits, Exec, SubmitInto }
     ServicePermission { Set, Delete }
     PackagePermission { Set, Delete, Use }
-    MachinePermission { Add, Remove, SetAttributes, Drain, Undrain, IssueToken, Revoke }
+    MachinePermission {
+        Add, Remove, SetAttributes, SetVolumes, Drain, Undrain, IssueToken, Revoke
+    }
     ReplicaPermission { IssueToken, Remove }
     UserPermission { Add, Revoke, GrantQuota, EndSavers }
     CellPermission {

@@ -2,7 +2,8 @@
 
 use api::{At, Fault, Malformed, dimension, read};
 use cell::{
-    Countable, NewerUpdate, OutOfBounds, PackageProblem, Rejection, ServiceProblem, UpdateHindrance,
+    Countable, NewerUpdate, OutOfBounds, PackageProblem, Rejection, ServiceProblem,
+    UpdateHindrance, VolumeHindrance,
 };
 use model::{Beyond, Bytes, LockSessionId, Span, UpdateAction, UserName, Version};
 use spec::{Path, Step};
@@ -108,6 +109,7 @@ impl From<&Countable> for rejection::Countable {
             Countable::GrantIds => What::GrantIds(none),
             Countable::Machines => What::Machines(none),
             Countable::AttributesOf(machine) => What::AttributesOf(machine.to_string()),
+            Countable::VolumesOf(machine) => What::VolumesOf(machine.to_string()),
             Countable::Platforms => What::Platforms(none),
             Countable::Replicas => What::Replicas(none),
             Countable::Users => What::Users(none),
@@ -143,6 +145,7 @@ impl TryFrom<rejection::Countable> for Countable {
             What::AttributesOf(machine) => {
                 Self::AttributesOf(read::name(&machine, "attributesOf")?)
             }
+            What::VolumesOf(machine) => Self::VolumesOf(read::name(&machine, "volumesOf")?),
             What::Platforms(v1::Nothing {}) => Self::Platforms,
             What::Replicas(v1::Nothing {}) => Self::Replicas,
             What::Users(v1::Nothing {}) => Self::Users,
@@ -291,4 +294,30 @@ impl From<shared::Why> for Beyond {
             shared::Why::Bound(bound) => Self::Bound { all: bound.all, max: bound.max },
         }
     }
+}
+
+/// What is in the way of a change of a volume.
+pub(super) fn volume(why: &VolumeHindrance) -> rejection::rejected_volume::Why {
+    use rejection::rejected_volume::Why;
+    match why {
+        VolumeHindrance::NoSuch => Why::NoSuch(v1::Nothing {}),
+        VolumeHindrance::Overlaps(other) => Why::Overlaps(other.to_string()),
+        VolumeHindrance::Claimed(by) => Why::Claimed(by.into()),
+        VolumeHindrance::InUse(by) => Why::InUse(by.into()),
+        VolumeHindrance::Labels => Why::Labels(v1::Nothing {}),
+    }
+}
+
+/// The same, from a message.
+pub(super) fn read_volume(
+    why: Option<rejection::rejected_volume::Why>,
+) -> Result<VolumeHindrance, Malformed> {
+    use rejection::rejected_volume::Why;
+    Ok(match why.ok_or(Fault::UnknownKind).field("why")? {
+        Why::NoSuch(v1::Nothing {}) => VolumeHindrance::NoSuch,
+        Why::Overlaps(other) => VolumeHindrance::Overlaps(read::name(&other, "overlaps")?),
+        Why::Claimed(by) => VolumeHindrance::Claimed(by.try_into().field("claimed")?),
+        Why::InUse(by) => VolumeHindrance::InUse(by.try_into().field("inUse")?),
+        Why::Labels(v1::Nothing {}) => VolumeHindrance::Labels,
+    })
 }

@@ -174,6 +174,7 @@ fn valid_task() -> BoxedStrategy<TaskSpec> {
             memory_slack: false,
             saver: None,
             logs,
+            volumes: Vec::new(),
         },
     );
     with_cpu(task, Just(false))
@@ -419,6 +420,7 @@ pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
                 memory_slack: false,
                 saver: None,
                 logs,
+                volumes: crate::examples::volume_requests(),
             }
         },
     );

@@ -215,6 +215,7 @@ fn of_the_cell() -> Vec<EventKind> {
     .chain(super::services::events())
     .chain(super::packages::events())
     .chain(super::secrets::events())
+    .chain(super::volumes::events())
     .collect()
 }
 
@@ -306,6 +307,10 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::SecretDeleted { .. } => "secret deleted",
         EventKind::SecretRead { .. } => "secret read",
         EventKind::SecretResealed { .. } => "secret resealed",
+        EventKind::VolumeAdded { .. } => "volume added",
+        EventKind::VolumeRemoved { .. } => "volume removed",
+        EventKind::VolumeClaimed { .. } => "volume claimed",
+        EventKind::VolumeReleased { .. } => "volume released",
         EventKind::Bootstrapped => "bootstrapped",
         EventKind::LevelRaised { .. } => "level raised",
         EventKind::MachineUnreachable => "machine unreachable",

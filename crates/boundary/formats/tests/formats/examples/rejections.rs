@@ -96,6 +96,7 @@ pub(crate) fn of_requests() -> Vec<Rejection> {
         OutOfBounds::LogBytesOnMachine(Bytes(u64::MAX)),
     ];
     all.extend(out.map(Rejection::OutOfBounds));
+    all.extend(super::volumes::rejections());
     all
 }
 
@@ -280,6 +281,7 @@ pub(crate) fn not_allowed() -> Vec<Rejection> {
         MachinePermission::Add,
         MachinePermission::Remove,
         MachinePermission::SetAttributes,
+        MachinePermission::SetVolumes,
         MachinePermission::Drain,
         MachinePermission::Undrain,
         MachinePermission::IssueToken,

@@ -1,0 +1,134 @@
+//! Volumes of machines, and what tasks ask and claim of them: `job.proto`.
+
+use std::sync::Arc;
+
+use model::{Bytes, MachineVolume, TaskIndex, VolumeClaim, VolumeMount, VolumeSharing};
+use spec::{VolumeRequest, VolumeSelector};
+
+use crate::duration::duration;
+use crate::error::{Fault, Malformed};
+use crate::{read, v1};
+
+impl From<&VolumeRequest> for v1::VolumeRequest {
+    fn from(request: &VolumeRequest) -> Self {
+        let (volume, labels) = match &request.of {
+            VolumeSelector::Named(name) => (name.to_string(), Default::default()),
+            VolumeSelector::Labelled(labels) => (String::new(), labels.clone()),
+        };
+        Self {
+            volume,
+            labels,
+            path: request.path.to_string(),
+            read_only: request.read_only,
+            elsewhere_after: request.elsewhere_after.map(duration),
+        }
+    }
+}
+
+impl TryFrom<v1::VolumeRequest> for VolumeRequest {
+    type Error = Malformed;
+
+    fn try_from(request: v1::VolumeRequest) -> Result<Self, Malformed> {
+        let of = match (request.volume.as_str(), request.labels.is_empty()) {
+            ("", _) => VolumeSelector::Labelled(request.labels),
+            (name, true) => VolumeSelector::Named(read::name(name, "volume")?),
+            _ => return Err(Fault::Contradiction("of volume and labels give one").into()),
+        };
+        let after = request.elsewhere_after;
+        let after = after.map(|after| read::span(Some(after), "elsewhereAfter")).transpose()?;
+        Ok(Self {
+            of,
+            path: read::name(&request.path, "path")?,
+            read_only: request.read_only,
+            elsewhere_after: after,
+        })
+    }
+}
+
+impl From<&MachineVolume> for v1::MachineVolume {
+    fn from(volume: &MachineVolume) -> Self {
+        Self {
+            name: volume.name.to_string(),
+            path: volume.path.to_string(),
+            size_bytes: volume.size.map_or(0, |size| size.0),
+            labels: volume.labels.clone(),
+            sharing: volume.sharing.to_string(),
+        }
+    }
+}
+
+impl TryFrom<v1::MachineVolume> for MachineVolume {
+    type Error = Malformed;
+
+    fn try_from(volume: v1::MachineVolume) -> Result<Self, Malformed> {
+        Ok(Self {
+            name: read::name(&volume.name, "name")?,
+            path: read::name(&volume.path, "path")?,
+            size: (volume.size_bytes > 0).then_some(Bytes(volume.size_bytes)),
+            labels: volume.labels,
+            sharing: match volume.sharing.as_str() {
+                "" => VolumeSharing::default(),
+                word => read::name(word, "sharing")?,
+            },
+        })
+    }
+}
+
+/// A volume that is shared in memory.
+///
+/// # Errors
+/// If it is missing or malformed.
+pub fn shared(
+    volume: Option<v1::MachineVolume>,
+    field: &str,
+) -> Result<Arc<MachineVolume>, Malformed> {
+    read::message(volume, field).map(Arc::new)
+}
+
+impl From<&VolumeClaim> for v1::VolumeClaim {
+    fn from(claim: &VolumeClaim) -> Self {
+        Self {
+            user: claim.user.to_string(),
+            job: claim.job.to_string(),
+            index: claim.index.0,
+            at: claim.at.to_string(),
+        }
+    }
+}
+
+impl TryFrom<v1::VolumeClaim> for VolumeClaim {
+    type Error = Malformed;
+
+    fn try_from(claim: v1::VolumeClaim) -> Result<Self, Malformed> {
+        Ok(Self {
+            user: read::name(&claim.user, "user")?,
+            job: read::name(&claim.job, "job")?,
+            index: TaskIndex(claim.index),
+            at: read::name(&claim.at, "at")?,
+        })
+    }
+}
+
+impl From<&VolumeMount> for v1::VolumeMount {
+    fn from(mount: &VolumeMount) -> Self {
+        Self {
+            name: mount.name.to_string(),
+            source: mount.source.to_string(),
+            target: mount.target.to_string(),
+            read_only: mount.read_only,
+        }
+    }
+}
+
+impl TryFrom<v1::VolumeMount> for VolumeMount {
+    type Error = Malformed;
+
+    fn try_from(mount: v1::VolumeMount) -> Result<Self, Malformed> {
+        Ok(Self {
+            name: read::name(&mount.name, "name")?,
+            source: read::name(&mount.source, "source")?,
+            target: read::name(&mount.target, "target")?,
+            read_only: mount.read_only,
+        })
+    }
+}

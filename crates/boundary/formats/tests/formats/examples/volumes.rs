@@ -1,0 +1,64 @@
+//! Volumes of machines.
+
+use std::sync::Arc;
+
+use cell::{
+    EventKind, Mutation, Rejection, ReleaseVolume, RemoveVolume, SetVolume, VolumeHindrance,
+};
+use model::{Bytes, MachineVolume, TaskIndex, VolumeClaim, VolumeSharing};
+
+use super::{name, words};
+
+fn volume(sharing: VolumeSharing) -> Arc<MachineVolume> {
+    Arc::new(MachineVolume {
+        name: name("data"),
+        path: "/srv/data".parse().expect("a path"),
+        size: Some(Bytes(10 << 30)),
+        labels: words([("ssd", "yes"), ("zone", "a")]),
+        sharing,
+    })
+}
+
+fn claim() -> VolumeClaim {
+    VolumeClaim {
+        user: name("ana"),
+        job: name("db"),
+        index: TaskIndex(3),
+        at: "/data".parse().expect("a path"),
+    }
+}
+
+/// Each mutation.
+pub(super) fn mutations() -> Vec<Mutation> {
+    let (machine, volume_name) = (name("m3"), name("data"));
+    let set = |sharing| SetVolume { machine: name("m3"), volume: volume(sharing) }.into();
+    vec![
+        set(VolumeSharing::Exclusive),
+        set(VolumeSharing::OneUser),
+        set(VolumeSharing::AllUsers),
+        RemoveVolume { machine: name("m3"), volume: name("data"), force: true }.into(),
+        ReleaseVolume { machine, volume: volume_name }.into(),
+    ]
+}
+
+/// Each event.
+pub(super) fn events() -> Vec<EventKind> {
+    vec![
+        EventKind::VolumeAdded { volume: volume(VolumeSharing::OneUser) },
+        EventKind::VolumeRemoved { volume: name("data") },
+        EventKind::VolumeClaimed { volume: name("data"), by: claim() },
+        EventKind::VolumeReleased { volume: name("data"), by: claim() },
+    ]
+}
+
+/// Each rejection.
+pub(super) fn rejections() -> Vec<Rejection> {
+    let rejected = |why| Rejection::Volume { machine: name("m3"), volume: name("data"), why };
+    vec![
+        rejected(VolumeHindrance::NoSuch),
+        rejected(VolumeHindrance::Overlaps(name("more"))),
+        rejected(VolumeHindrance::Claimed(claim())),
+        rejected(VolumeHindrance::InUse(claim())),
+        rejected(VolumeHindrance::Labels),
+    ]
+}
