@@ -250,7 +250,7 @@ fn a_command_is_told_from_what_is_around_it() {
     assert!(words("cargo test").is_none());
     for (text, whole, is_wrong) in [
         ("bourg run", false, false),
-        ("bourg run", true, true),
+        ("bourg package build", true, true),
         ("bourg status --colour", false, true),
         ("bourg quota grant USER BAND", false, false),
         ("bourg quota grant ana producton cpu=1", true, true),

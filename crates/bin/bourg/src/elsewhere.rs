@@ -24,7 +24,7 @@ const ANSWERS: &[(&[&str], Suggestion)] = &[
         ),
     ),
     (
-        &["srun", "salloc", "wait"],
+        &["srun", "salloc"],
         Here("`bourg run --wait FILE` runs the job of a file and exits with its status"),
     ),
     (

@@ -13,10 +13,10 @@ impl From<&TaskFile> for v1::TaskFile {
     fn from(file: &TaskFile) -> Self {
         let data = match &file.content {
             FileContent::Text(text) => v1::task_file::Data::Content(text.to_string()),
-            FileContent::Bytes(bytes) => v1::task_file::Data::Base64(bytes.to_vec().into()),
+            FileContent::Bytes(bytes) => v1::task_file::Data::Base64(bytes.to_vec()),
         };
         let mode = file.mode;
-        let mode = (mode != FileMode::default()).then(|| mode.to_string()).unwrap_or_default();
+        let mode = if mode == FileMode::default() { String::new() } else { mode.to_string() };
         Self { mode, data: Some(data) }
     }
 }

@@ -12,8 +12,8 @@ use crate::{read, v1};
 impl From<&VolumeRequest> for v1::VolumeRequest {
     fn from(request: &VolumeRequest) -> Self {
         let (volume, labels) = match &request.of {
-            VolumeSelector::Named(name) => (name.to_string(), Default::default()),
-            VolumeSelector::Labelled(labels) => (String::new(), labels.clone()),
+            VolumeSelector::Named(name) => (Some(name.to_string()), Default::default()),
+            VolumeSelector::Labelled(labels) => (None, labels.clone()),
         };
         Self {
             volume,
@@ -29,9 +29,9 @@ impl TryFrom<v1::VolumeRequest> for VolumeRequest {
     type Error = Malformed;
 
     fn try_from(request: v1::VolumeRequest) -> Result<Self, Malformed> {
-        let of = match (request.volume.as_str(), request.labels.is_empty()) {
-            ("", _) => VolumeSelector::Labelled(request.labels),
-            (name, true) => VolumeSelector::Named(read::name(name, "volume")?),
+        let of = match (request.volume, request.labels.is_empty()) {
+            (None, _) => VolumeSelector::Labelled(request.labels),
+            (Some(name), true) => VolumeSelector::Named(read::name(&name, "volume")?),
             _ => return Err(Fault::Contradiction("of volume and labels give one").into()),
         };
         let after = request.elsewhere_after;

@@ -30,7 +30,12 @@ pub(crate) fn volumes(value: &Json, path: &Path, found: &mut Diagnostics) -> Vec
 fn volume(value: &Json, path: Path, found: &mut Diagnostics) -> Option<VolumeRequest> {
     let fields = Fields::open(value, path, &VOLUME, found)?;
     fields.require("path", "path: '/data'", found);
-    let by_labels = fields.get("labels").is_some();
+    // Beside a name an empty object is none: JSON writes all fields.
+    let labels = fields.get("labels").filter(|labels| {
+        let is_empty = labels.object().is_some_and(std::collections::BTreeMap::is_empty);
+        fields.get("volume").is_none() || !is_empty
+    });
+    let by_labels = labels.is_some();
     if !by_labels {
         fields.require("volume", "volume: 'data'", found);
     } else if fields.get("volume").is_some() {

@@ -20,7 +20,7 @@ use crate::Settings;
 use crate::change_log::ChangeLog;
 use crate::class::{Class, ClassId, Classes, Where};
 use crate::evictable::Evictable;
-use crate::held::HeldPackages;
+use crate::held::{ClassHeld, HeldPackages};
 use crate::kept::{Kept, KeptRoom};
 use crate::machines::{BLOCK, Change, Machines, Slot};
 use crate::planned::{Planned, PlannedInAllocs};
@@ -495,7 +495,7 @@ impl Engine {
     ) -> Option<Slot> {
         let score = |slot| self.score(cell, class, marks, slot, now);
         let mut best = found.map(|slot| (score(slot), slot));
-        for slot in class.held.iter().flat_map(|held| held.nearest()).copied() {
+        for slot in class.held.iter().flat_map(ClassHeld::nearest).copied() {
             let score = score(slot);
             let is_better = best.is_none_or(|(lowest, _)| score < lowest);
             if score != INFEASIBLE && is_better && self.fits(cell, class, slot) {

@@ -71,6 +71,12 @@ const LINES: &[&str] = &[
     "delete-service ana/web",
     "package ana/app@1 7 100 bob",
     "delete-package ana/app@1",
+    "secret ana/tls 1 100",
+    "delete-secret ana/tls",
+    "reseal-secret ana/tls 1 1 2 100",
+    "volume m1 data /srv/data ssd=yes shared=all",
+    "remove-volume m1 data force",
+    "release-volume m1 data",
     "at 9",
     "bootstrap cc root",
     "machine m3 address=h3:1 cpu=2000 ram=2048 ports=none is=rack:r1 held=22-22:sshd",
@@ -210,7 +216,7 @@ fn a_bad_line_is_explained_and_changes_nothing() {
         > submit ana/web 1 ram=99999999999999999
         '99999999999999999' is not a number of MiB
         > submit ana/web 1 color=red
-        there is no option 'color': use cpu, cores, cpu-slack, ram, big, ports, network, cmd, image, packages, check, priority, label, parent, after, failures, delay, restart, metrics, keep-logs, max-logs, on, per-machine, per-switch, in, allocs, estimation, autoscale, api, memory-slack, kernel, at-once, per-hour, appclass, batch, healthy, within, wait, most, fail, close, notice, victim-notice, saver
+        there is no option 'color': use cpu, cores, cpu-slack, ram, big, ports, network, cmd, image, packages, secrets, check, priority, label, parent, after, failures, delay, restart, metrics, keep-logs, max-logs, on, per-machine, per-switch, in, allocs, estimation, autoscale, api, memory-slack, kernel, at-once, per-hour, appclass, batch, healthy, within, wait, most, fail, close, notice, victim-notice, saver, volumes
         > submit ana/web 1 ports=2000
         2000 is too many: at most 1000
         > submit ana/web 1 priority=high
@@ -342,7 +348,7 @@ fn each_user_has_one_session() {
 #[test]
 fn every_option_that_an_error_lists_is_one() {
     for (line, count) in
-        [("submit ana/api 1", 44), ("describe m1", 9), ("grant ana mid", 5), ("reserve 1-0-1", 4)]
+        [("submit ana/api 1", 46), ("describe m1", 9), ("grant ana mid", 5), ("reserve 1-0-1", 4)]
     {
         let with = |option: &str| begun().command(&format!("{line} {option}="));
         let Err(ScriptError::NoSuchOption { options, .. }) = with("none") else { panic!("{line}") };

@@ -98,18 +98,18 @@ pub(crate) fn measure(options: &Options) -> Done {
 }
 
 /// Where a source of a machine is; `None`: the store.
-type Place = Option<usize>;
+type SourcePlace = Option<usize>;
 
 /// A machine that fetches.
 struct Fetcher {
     swarm: Swarm,
-    sources: Vec<Place>,
+    sources: Vec<SourcePlace>,
 }
 
 /// A request that is being answered.
 struct Transfer {
     to: usize,
-    from: Place,
+    from: SourcePlace,
     ask: AskId,
     source: SourceId,
     chunks: VecDeque<u32>,

@@ -87,8 +87,8 @@ pub enum Benchmark {
     Cell(scheduling::cell::Options),
     /// Measure the scheduler: how many machines a cell's tasks need, by packing policy.
     Pack(scheduling::pack::Options),
-    /// Measure what the preference for machines that have the packages saves: fetches, and the time of starts.
-    PackagePlacement(scheduling::packages::Options),
+    /// Measure the scheduler: what the preference for machines with the packages saves.
+    Placement(scheduling::packages::Options),
     /// Measure the scheduler: passes over a long queue while tasks come and go.
     Pass(scheduling::pass::Options),
     /// Measure plans and updates of a large job, with a fail-over in the middle.
@@ -113,7 +113,7 @@ pub enum Benchmark {
     },
     /// Measure the estimates of reservations: the time of a round, and their part of the log.
     Estimate(estimate::Options),
-    /// Simulate how a package reaches many machines: from the store only, along a tree, and as a swarm.
+    /// Simulate how a package reaches many machines, from a store and from each other.
     Fanout(fanout::Options),
     /// Measure the names of a large cell: following changes, records, and their memory.
     Names {
@@ -133,7 +133,7 @@ pub enum Benchmark {
         #[arg(long)]
         json: bool,
     },
-    /// Measure packages and images: imports, uploads, starts, fetches, and their memory.
+    /// Measure packages and images: imports, uploads, starts and fetches.
     Packages(packages::Options),
     /// Measure a Borglet's name server: unknown names, changes; and watchers of a job.
     Resolver(cluster::resolver::Options),
@@ -183,7 +183,7 @@ impl Benchmark {
             Self::Failover(options) => cluster::failover::measure(&options),
             Self::Cell(options) => scheduling::cell::measure(&options),
             Self::Pack(options) => scheduling::pack::measure(&options),
-            Self::PackagePlacement(options) => scheduling::packages::measure(&options),
+            Self::Placement(options) => scheduling::packages::measure(&options),
             Self::Pass(options) => scheduling::pass::measure(&options),
             Self::Update(options) => update::measure(&options),
             Self::Apply { machines, tasks, operations, seed, json } => {

@@ -23,6 +23,7 @@ mod limits;
 mod lock;
 mod log_settings;
 mod logs;
+mod lost_start;
 mod machine;
 pub mod master;
 mod metrics;

@@ -15,6 +15,7 @@ use present::amount;
 
 use super::usage;
 use super::{ListArgs, StatusArgs, run, why};
+use crate::lost_start::start_lost;
 
 /// The polling interval of `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
@@ -374,26 +375,6 @@ fn last_end(task: &v1::TaskStatus, now: u64) -> String {
     }
 }
 
-/// Why a task could not be started, and when it is tried again: `cannot fetch package ana/app@3: …; tried 4 times,
-/// next in 8 s`. `None` if it is pending for another reason.
-pub(super) fn start_lost(
-    cause: &v1::PendingCause,
-    last_end: Option<&v1::End>,
-    not_before: u64,
-    now: u64,
-) -> Option<String> {
-    let Some(v1::pending_cause::Cause::StartLost(tries)) = cause.cause else { return None };
-    let Some(v1::end::How::Lost(reason)) = last_end.and_then(|end| end.how.as_ref()) else {
-        return None;
-    };
-    let times = if tries <= 1 { "once".to_owned() } else { format!("{tries} times") };
-    let next = match not_before.checked_sub(now) {
-        Some(wait) if wait > 0 => format!(", next in {}", Span(wait)),
-        _ => String::new(),
-    };
-    Some(format!("{}; tried {times}{next}", reason.escape_debug()))
-}
-
 /// What its last incarnation used: CPU time and peak memory; empty where that was not measured.
 fn last_usage(task: &v1::TaskStatus) -> [String; 2] {
     let usage = task.last_usage.and_then(|usage| FinalUsage::try_from(usage).ok());
@@ -487,31 +468,20 @@ mod tests {
     }
 
     #[test]
-    fn a_start_that_is_lost_is_shown_with_its_tries() {
-        let cause =
-            |tries| v1::PendingCause { cause: Some(v1::pending_cause::Cause::StartLost(tries)) };
+    fn a_start_that_is_lost_is_the_last_end_of_its_task() {
+        let cause = v1::PendingCause { cause: Some(v1::pending_cause::Cause::StartLost(4)) };
         let reason = "cannot fetch package ana/app@3: no store";
-        let end = v1::End { how: Some(v1::end::How::Lost(reason.to_owned())) };
-        for (tries, not_before, now, expected) in [
-            (1, 2_000_000, 1_000_000, "tried once, next in 1 s"),
-            (4, 40_000_000, 8_000_000, "tried 4 times, next in 32 s"),
-            (4, 40_000_000, 41_000_000, "tried 4 times"),
-        ] {
-            let shown = start_lost(&cause(tries), Some(&end), not_before, now);
-            assert_eq!(shown, Some(format!("{reason}; {expected}")));
-            let task = v1::TaskStatus {
-                state_reason: Some(v1::StateReason {
-                    reason: Some(v1::state_reason::Reason::Pending(cause(tries))),
-                }),
-                last_end: Some(end.clone()),
-                last_end_text: format!("lost: {reason}"),
-                not_before,
-                ..v1::TaskStatus::default()
-            };
-            assert_eq!(Some(last_end(&task, now)), shown);
-        }
-        let lost = v1::PendingCause { cause: Some(v1::pending_cause::Cause::Lost(v1::Nothing {})) };
-        assert_eq!(start_lost(&lost, Some(&end), 2, 1), None);
+        let task = v1::TaskStatus {
+            state_reason: Some(v1::StateReason {
+                reason: Some(v1::state_reason::Reason::Pending(cause)),
+            }),
+            last_end: Some(v1::End { how: Some(v1::end::How::Lost(reason.to_owned())) }),
+            last_end_text: format!("lost: {reason}"),
+            not_before: 40_000_000,
+            ..v1::TaskStatus::default()
+        };
+        let expected = format!("{reason}; tried 4 times, next in 32 s");
+        assert_eq!(last_end(&task, 8_000_000), expected);
     }
 
     #[test]

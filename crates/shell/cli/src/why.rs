@@ -10,6 +10,7 @@ use command::{Done, Failure, with_cell};
 use model::{Bytes, Priority, Resources, Time};
 
 use super::WhyArgs;
+use super::lost_start::start_lost;
 use super::moment::Moment;
 use super::selection::{Among, choose};
 
@@ -245,7 +246,7 @@ fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGr
     let start_lost = group
         .pending_cause
         .as_ref()
-        .and_then(|cause| super::show::start_lost(cause, last_end, group.not_before, answer.time));
+        .and_then(|cause| start_lost(cause, last_end, group.not_before, answer.time));
     if !is_new && start_lost.is_none() {
         let _infallible = writeln!(text, " {}", group.cause);
     }

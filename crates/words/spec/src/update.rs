@@ -270,10 +270,14 @@ impl JobSpec {
                     add(&format!("env.{key}"), String::new(), String::new());
                 }),
                 "files" => map(&one.files, &two.files, |key, old, new| {
-                    add(&format!("files[\"{key}\"]"), file(old), file(new));
+                    let (was, mut is) = (file(old), file(new));
+                    if was == is {
+                        is += ", other content";
+                    }
+                    add(&format!("files[{key}]"), was, is);
                 }),
                 "secrets" => map(&one.secrets, &two.secrets, |key, old, new| {
-                    add(&format!("secrets[\"{key}\"]"), secret(old), secret(new));
+                    add(&format!("secrets[{key}]"), secret(old), secret(new));
                 }),
                 "secretEnv" => map(&one.secret_env, &two.secret_env, |key, old, new| {
                     add(&format!("secretEnv.{key}"), secret(old), secret(new));

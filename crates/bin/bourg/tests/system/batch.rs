@@ -122,7 +122,7 @@ fn a_task_that_fits_nowhere_stays_pending_and_why_explains_it() {
     let why = cell.ok("bourg why hello --scores");
     assert!(why.starts_with(" scores of machines for task 0, lower is better:\n"), "{why}");
     assert!(why.contains(" = ") && why.contains("packing ") && why.contains("mixing "), "{why}");
-    let weight = cell.ok("bourg why hello --scores 1 -o scores.0.terms.7.weight");
+    let weight = cell.ok("bourg why hello --scores 1 -o scores.0.terms.8.weight");
     assert_eq!(weight, "2\n", "of the packing");
     cell.ok("bourg kill too-big");
     assert_eq!(cell.ok("bourg status too-big -o state"), "killed\n");

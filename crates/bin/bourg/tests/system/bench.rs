@@ -218,7 +218,7 @@ const IN_SMALL: [(&str, &[&str]); 13] = [
     ("history --operations 2000", &["operations", "log_bytes"]),
     ("cell --machines 100 --tasks 1000", &["placed", "accepted", "passes"]),
     ("pack --machines 60 --tasks 500 --orders 2", &["machines", "tasks", "peak_rss_bytes"]),
-    ("package-placement --machines 60 --jobs 150 --packages 12", &["machines", "jobs", "packages"]),
+    ("placement --machines 60 --jobs 150 --packages 12", &["machines", "jobs", "packages"]),
     ("pass --machines 100 --tasks 1000 --passes 10", &["passes", "arrivals", "placements"]),
     ("update --machines 60 --tasks 300 --updated 50 --at-once 5 --plans 2", &["machines", "tasks"]),
     ("names --machines 50 --tasks 500 --changes 20", &["jobs", "tasks", "operations", "largest"]),

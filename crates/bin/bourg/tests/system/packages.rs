@@ -84,7 +84,7 @@ fn machines_report_the_packages_that_they_have() {
     assert!(json.contains("packageCount") && json.contains("HELD_USE_"), "{json}");
     let small = "{ name: 'small', cmd: ['/bin/sleep', '600'], cpu: 0.1, ram: '16 MiB', priority: 'free', \
                  packages: ['app@1'] }";
-    cell.write("small.bcl", small.to_owned());
+    cell.write("small.bcl", small);
     cell.ok("bourg run small.bcl");
     let why = cell.ok("bourg why small/0 --scores 1");
     assert!(why.contains(" of its packages"), "{why}");

@@ -13,7 +13,7 @@ fn the_cell_names_a_job_that_fails_again_and_again_and_production_that_is_pendin
         "local borg = import 'borg.libsonnet';
          [
            borg.service('crashes', cmd=['false']),
-           borg.service('large', cmd=['true']) { cpu: 1000 },
+           borg.service('large', cmd=['true']) { constraints: [borg.attribute('blender').present] },
          ]",
     );
     cell.ok("bourg run jobs.bcl --detach");

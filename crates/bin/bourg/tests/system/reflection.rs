@@ -46,6 +46,7 @@ fn finds(said: &Value) {
         "bourg.v1.Replicas",
         "bourg.v1.Replication",
         "bourg.v1.Scheduling",
+        "bourg.v1.Secrets",
         "bourg.v1.Services",
         "bourg.v1.Tasks",
         "bourg.v1.Updates",

@@ -61,15 +61,15 @@ fn a_task_finds_the_files_that_its_job_brings() {
     cell.ok("bourg run keeper.bcl");
     job(&cell, "keeper", "cat /etc/app.conf; sleep 1000", &files("two "));
     let plan = cell.types("bourg plan keeper.bcl").stdout;
-    assert!(plan.contains("files[\"/etc/app.conf\"]"), "{plan}");
+    assert!(plan.contains("files[/etc/app.conf] 4 bytes, mode 0444 → 4 bytes, mode 0444, other content"), "{plan}");
     cell.ok("bourg update keeper.bcl");
     until("it has the new file", || cell.types("bourg logs keeper/0").stdout.contains("two"));
 
     job(&cell, "bad", "true", "files: { '/proc/x': 'x' }");
-    let refused = cell.fails(1, "bourg run bad.bcl");
+    let refused = cell.fails(2, "bourg run bad.bcl");
     assert!(refused.contains("is in /proc, where tasks have no files"), "{refused}");
     job(&cell, "bad", "true", "files: { '/etc/x': '${task.nothing}' }");
-    let refused = cell.fails(1, "bourg run bad.bcl");
+    let refused = cell.fails(2, "bourg run bad.bcl");
     assert!(refused.contains("refers to nothing"), "{refused}");
 }
 
@@ -96,7 +96,7 @@ fn a_secret_is_for_its_owners_tasks_alone_and_on_no_disk() {
         cell.types("bourg --cell ./ana logs login/0").stdout == "400:task\n"
     });
     assert_eq!(cell.ok("bourg --cell ./ben secret list -o name").trim(), "");
-    let used = cell.fails(1, "bourg --cell ./ana secret rm db");
+    let used = cell.fails(3, "bourg --cell ./ana secret rm db");
     assert!(used.contains("job ana/login names secret db"), "{used}");
     let events = cell.ok("bourg events --all");
     for kind in ["SET_SECRET", "READ_SECRET"] {

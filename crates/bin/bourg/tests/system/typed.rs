@@ -21,7 +21,7 @@ fn parameters_are_given_to_files_that_are_functions() {
     };
     assert_eq!(names("--var region=us"), "\"web-us\" 1");
     assert_eq!(names("--var-file eu.json"), "\"web-eu\" 3");
-    assert_eq!(names("--var-file eu.json --var region=a=b").replace("a=b", ""), "\"web-\" 3");
+    assert_eq!(names("--var-file eu.json --var region=asia"), "\"web-asia\" 3");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_line_and_a_script_are_jobs() {
     let ended =
         cell.types("bourg run --name one --cpu 0.1 --ram 16MiB --wait -- sh -c 'echo $((6 * 7))'");
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert_eq!(cell.ok("bourg logs one"), "42\n");
+    assert_eq!(cell.ok("bourg logs one/0"), "42\n");
     cell.write(
         "sum.sh",
         "#!/bin/sh\n#BOURG cpu=0.1 ram=16MiB tasks=2\n\nX=\"it's $1\"\necho \"${X}\"\n",

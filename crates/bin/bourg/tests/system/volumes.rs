@@ -1,4 +1,4 @@
-//! Volumes of machines: PostgreSQL keeps its data over everything that ends a task.
+//! Volumes of machines: `PostgreSQL` keeps its data over everything that ends a task.
 
 use std::fs::create_dir_all;
 
@@ -42,7 +42,7 @@ fn postgres_keeps_its_data() {
     until("the database takes a table", || cell.types(&make).code == 0);
     cell.ok(&psql("insert into kept values ('here')"));
     assert!(cell.ok("bourg machine volume list").contains("root/postgres/0"));
-    let said = cell.fails(1, &format!("bourg machine volume rm {m} pgdata --force"));
+    let said = cell.fails(3, &format!("bourg machine volume rm {m} pgdata --force"));
     assert!(said.contains("is in use by root/postgres/0"), "{said}");
 
     cell.ok("bourg restart postgres");
@@ -105,7 +105,7 @@ fn a_task_waits_for_the_volume_that_another_claims() {
     assert!(why.contains("has no volume nothing"), "{why}");
     cell.ok("bourg kill one");
     until("it has ended", || cell.status("one")["state"] == "killed");
-    let said = cell.fails(1, &format!("bourg machine volume rm {m} data"));
+    let said = cell.fails(3, &format!("bourg machine volume rm {m} data"));
     assert!(said.contains("is claimed by root/one/0"), "{said}");
     cell.ok(&format!("bourg machine volume release {m} data"));
     until("the other task has it", || cell.status("two")["state"] == "running");

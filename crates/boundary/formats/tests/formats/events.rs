@@ -93,7 +93,7 @@ fn every_event_of_an_incarnation_on_a_machine_names_it() {
 
     let mut runner = TestRunner::deterministic();
     let mut named: BTreeMap<&'static str, u32> = BTreeMap::new();
-    for _ in 0..1_000 {
+    for _ in 0..2_000 {
         let ops = history(60).new_tree(&mut runner).expect("a history").current();
         let mut scheduled = BTreeMap::new();
         for (cell, record) in kept(&ops) {

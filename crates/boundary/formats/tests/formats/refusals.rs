@@ -117,9 +117,9 @@ fn a_malformed_job_is_refused_with_its_place() {
         (|job| job.hide_env(), HIDDEN),
         (
             |job| {
-                let env = std::mem::take(&mut job.env);
+                let (env, files) = (std::mem::take(&mut job.env), std::mem::take(&mut job.files));
                 job.hide_env();
-                (job.env, job.hidden_env) = (env, Vec::new());
+                (job.env, job.hidden_env, job.files) = (env, Vec::new(), files);
             },
             HIDDEN_OF_7,
         ),
@@ -415,14 +415,14 @@ fn a_malformed_image_is_refused_with_its_place() {
         ),
         (
             |all| {
-                let State::Dead(dead) = state(all, 8) else { panic!("not dead") };
+                let State::Dead(dead) = state(all, 9) else { panic!("not dead") };
                 dead.death = None;
             },
-            "parts[4].job.tasks[8].dead.death: is missing".to_owned(),
+            "parts[4].job.tasks[9].dead.death: is missing".to_owned(),
         ),
         (
             |all| {
-                let State::Pending(pending) = state(all, 9) else { panic!("not pending") };
+                let State::Pending(pending) = state(all, 10) else { panic!("not pending") };
                 let cause = v1::PendingCause { cause: None };
                 pending.cause = Some(cause);
             },

@@ -37,7 +37,7 @@ fn show_one(base: &Base, launch: &Launch, volume: &Bind) -> Result<(), JailError
     access(source, needed).map_err(|error| unusable(io::Error::from(error).to_string()))?;
     let mapping = match launch.isolation {
         Isolation::Rootless => None,
-        Isolation::Jail => mapping(source, (found.uid(), found.gid()), launch, volume.writable)
+        Isolation::Jail => mapping(source, found.uid(), found.gid(), launch, volume.writable)
             .map_err(|error| unusable(error.to_string()))?,
     };
     let place = base.mount_point(&volume.target, PlaceKind::Directory)?;
@@ -47,7 +47,8 @@ fn show_one(base: &Base, launch: &Launch, volume: &Bind) -> Result<(), JailError
 /// How owners are shown; `None`: as they are.
 fn mapping(
     source: &Path,
-    (mut uid, mut gid): (u32, u32),
+    mut uid: u32,
+    mut gid: u32,
     launch: &Launch,
     writable: bool,
 ) -> io::Result<Option<(IdMapping, IdMapping)>> {

@@ -78,6 +78,18 @@ fn check_json(check: &HealthCheck) -> Value {
     fields
 }
 
+fn volume_json(asked: &VolumeRequest) -> Value {
+    let mut json = json!({ "path": asked.path.to_string(), "readOnly": asked.read_only });
+    match &asked.of {
+        VolumeSelector::Named(name) => json["volume"] = json!(name.to_string()),
+        VolumeSelector::Labelled(labels) => json["labels"] = json!(labels),
+    }
+    if let Some(after) = asked.elsewhere_after {
+        json["elsewhereAfter"] = span(after);
+    }
+    json
+}
+
 fn canonical(job: &JobSpec) -> Value {
     let mut fields = Map::new();
     let mut field = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
@@ -155,6 +167,7 @@ fn canonical(job: &JobSpec) -> Value {
         }
     }
     field("constraints", constraints_json(&job.task.constraints));
+    field("volumes", job.task.volumes.iter().map(volume_json).collect());
     field("cmd", json!(job.task.cmd));
     if let Some(image) = &job.task.image {
         field("image", json!(image.to_string()));

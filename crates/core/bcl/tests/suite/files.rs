@@ -55,7 +55,7 @@ fn wrong_files_and_secrets_are_rejected_where_they_are() {
         ("secretEnv: { A: 'k' }, env: { A: 'x' }", "has either a value or a secret"),
         ("secretEnv: { '1': 'k' }", "is not a variable's name"),
     ] {
-        let said = says(&with(fields));
+        let said = says(with(fields));
         assert!(said.contains(text), "{fields}:\n{said}");
         assert!(said.contains("job.bcl:2:"), "{fields} has its place:\n{said}");
     }

@@ -62,7 +62,7 @@ fn wrong_names() {
                 at job.bcl:2:3 `health_check`
 
             flavour: 'vanilla'
-                'flavour' is not a field of a job; its fields are name, tasks, priority, appclass, schedulingClass, labels, cmd, image, packages, env, cpu, ram, disk, diskRate, cores, cpuSlack, processes, ports, network, healthCheck, notice, constraints, overrides, maxPerMachine, maxPerSwitch, allocSet, allocs, restart, metrics, logs, preemption, saver, estimation, autoscale, disruptions, update, kernelFeatures, api, memorySlack, after, parent
+                'flavour' is not a field of a job; its fields are name, tasks, priority, appclass, schedulingClass, labels, cmd, image, packages, env, files, secrets, secretEnv, cpu, ram, disk, diskRate, cores, cpuSlack, processes, ports, network, healthCheck, notice, constraints, volumes, overrides, maxPerMachine, maxPerSwitch, allocSet, allocs, restart, metrics, logs, preemption, saver, estimation, autoscale, disruptions, update, kernelFeatures, api, memorySlack, after, parent
                 at job.bcl:2:3 `flavour`
 
             healthCheck: { prot: 'http', port: 'http' }
@@ -543,6 +543,47 @@ fn wrong_volumes() {
             "volumes: [{ volume: 'data', path: '/a', elsewhereAfter: 'soon' }]",
             "volumes: [{ volume: 'a', path: '/a' }, { labels: { ssd: 'yes' }, path: '/a/b' }]",
         ],
-        &expect![[r#""#]],
+        &expect![[r#"
+            volumes: 'data'
+                volumes: must be a list of volumes, such as [{ volume: 'data', path: '/data' }], is the string 'data'
+                at job.bcl:2:3 `volumes: 'data'`
+
+            volumes: [{ volume: 'data' }]
+                volumes[0]: a volume needs the field 'path', such as path: '/data'
+                at job.bcl:2:13 `{ volume: 'data' }`
+
+            volumes: [{ path: '/data' }]
+                volumes[0]: a volume needs the field 'volume', such as volume: 'data'
+                at job.bcl:2:13 `{ path: '/data' }`
+
+            volumes: [{ volume: 'Data', path: '/data' }]
+                volumes[0].volume: 'Data' is not a volume name: use lower-case letters, digits and inner hyphens, for example 'data'
+                at job.bcl:2:15 `volume: 'Data'`
+
+            volumes: [{ volume: 'data', path: 'data' }]
+                volumes[0].path: 'data' is not the path of a volume: write an absolute one without '.' and '..', such as /data
+                at job.bcl:2:31 `path: 'data'`
+
+            volumes: [{ volume: 'data', path: '/etc/x' }]
+                volumes[0].path: /etc/x is a directory of the system, and no volume: choose another, such as /data
+                at job.bcl:2:31 `path: '/etc/x'`
+
+            volumes: [{ volume: 'data', labels: { ssd: 'yes' }, path: '/data' }]
+                volumes[0].labels: must be nothing beside volume: a volume is asked for by its name or by labels, is an object
+                at job.bcl:2:31 `labels: { ssd: 'yes' }`
+
+            volumes: [{ volume: 'data', path: '/a', readonly: true }]
+                'readonly' is not a field of a volume; the nearest is 'readOnly'
+                at job.bcl:2:43 `readonly`
+
+            volumes: [{ volume: 'data', path: '/a', elsewhereAfter: 'soon' }]
+                volumes[0].elsewhereAfter: must be a span of time, such as '10s', '500ms', '2m' or a number of seconds, is the string 'soon'
+                at job.bcl:2:43 `elsewhereAfter: 'soon'`
+
+            volumes: [{ volume: 'a', path: '/a' }, { labels: { ssd: 'yes' }, path: '/a/b' }]
+                volumes[1].path: is at or below /a, where the task has another volume: give each a place of its own
+                at job.bcl:2:68 `path: '/a/b'`
+
+        "#]],
     );
 }

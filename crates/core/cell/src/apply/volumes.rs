@@ -13,6 +13,7 @@ use super::{Events, full};
 use crate::apply::mutation::Change;
 use crate::bounds::{VOLUME_LABELS_MAX, VOLUMES_OF_A_MACHINE_MAX};
 use crate::feasibility::{Offer, is_available};
+use crate::state::ClaimsOfJobs;
 use crate::{
     Cell, Countable, Job, MachinePermission, Permission, Rejection, Reply, TaskState, Volume,
     VolumeAsk, VolumeHindrance,
@@ -394,9 +395,7 @@ impl Cell {
     }
 
     /// Computes from the volumes of the machines where each job has its claims.
-    pub(crate) fn derived_claims(
-        &self,
-    ) -> imbl::OrdMap<(UserName, JobName), Arc<BTreeMap<TaskIndex, Arc<ClaimedVolumes>>>> {
+    pub(crate) fn derived_claims(&self) -> imbl::OrdMap<(UserName, JobName), ClaimsOfJobs> {
         let mut found: BTreeMap<(UserName, JobName), BTreeMap<TaskIndex, ClaimedVolumes>> =
             BTreeMap::new();
         for machine in self.machines.iter() {

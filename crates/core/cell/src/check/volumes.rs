@@ -43,7 +43,7 @@ impl Cell {
                 let Some(ask) = VolumeAsk::of(job, instance.index) else { continue };
                 let TaskId { collection, index } = instance.task();
                 let bound = ask.bound.as_ref();
-                if !bound.is_some_and(|bound| bound.machine == machine.name) {
+                if bound.is_none_or(|bound| bound.machine != machine.name) {
                     let why = format!(
                         "task {index} of job {collection} asks for volumes and claims none there"
                     );

@@ -127,7 +127,7 @@ pub struct Cell {
 }
 
 /// The claims of the jobs of a name, by the index of the task.
-type ClaimsOfJobs = Arc<BTreeMap<TaskIndex, Arc<ClaimedVolumes>>>;
+pub(crate) type ClaimsOfJobs = Arc<BTreeMap<TaskIndex, Arc<ClaimedVolumes>>>;
 
 impl Default for Cell {
     fn default() -> Self {

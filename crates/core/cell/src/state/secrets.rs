@@ -7,12 +7,12 @@ use imbl::OrdMap;
 use model::{Secret, SecretKeyId, SecretName, UserName};
 
 /// Names of secrets by owner and name.
-type Key = (UserName, SecretName);
+type OwnedSecret = (UserName, SecretName);
 
 /// All secrets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Secrets {
-    pub(crate) by_name: OrdMap<Key, Arc<Secret>>,
+    pub(crate) by_name: OrdMap<OwnedSecret, Arc<Secret>>,
 
     // Derived: recomputed when an image is loaded.
     /// What users have of them; users without any have no entry.
@@ -63,7 +63,7 @@ impl Secrets {
     }
 
     /// Removes a secret.
-    pub(crate) fn remove(&mut self, key: &Key) -> Option<Arc<Secret>> {
+    pub(crate) fn remove(&mut self, key: &OwnedSecret) -> Option<Arc<Secret>> {
         let secret = self.by_name.remove(key)?;
         let less = HeldSecrets::of(&secret);
         self.all = self.all.minus(less);
@@ -103,7 +103,7 @@ impl crate::Cell {
 
     /// The secrets of a user, by name.
     pub fn secrets_of<'a>(&'a self, owner: &'a UserName) -> impl Iterator<Item = &'a Arc<Secret>> {
-        let is_theirs = move |((of, _), _): &(&Key, &Arc<Secret>)| of == owner;
+        let is_theirs = move |((of, _), _): &(&OwnedSecret, &Arc<Secret>)| of == owner;
         let all: Vec<_> = match SecretName::new("0") {
             // The first of all names.
             Ok(first) => {

@@ -554,11 +554,11 @@ fn a_start_that_is_lost_waits_longer_each_time_and_is_no_failure() {
         accepted
         > ended 1-0-7 lost cannot fetch package ana/app@3
         LOST 1-0-7 (lost: cannot fetch package ana/app@3)
-        SUBMIT 1-0-8 (could not start, tried 6 times)
+        SUBMIT 1-0-8 (could not start, tried once)
         > show
         701 s
         job 1 ana/web running
-          1-0-8 pending (could not start, tried 6 times), not before 733 s, failures 1, last: lost: cannot fetch package ana/app@3
+          1-0-8 pending (could not start, tried once), not before 702 s, failures 1, last: lost: cannot fetch package ana/app@3
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);

@@ -45,15 +45,15 @@ fn a_job_names_secrets_of_its_owner() {
         SET_SECRET ana/tls version 1
         version 1
         > submit ana/web 1 secrets=tls
-        SUBMIT ana/web
-        SUBMIT ana/web/0 new
-        new job
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
         > delete-secret ana/tls
         refused: job ana/web names secret tls, or may go back to it: update or kill the job first (bourg update, bourg kill web)
         > kill ana/web
-        KILL ana/web/0 by its user
-        KILL ana/web by its user
-        killed 1 task
+        KILL 1-0-1 (by ana)
+        KILL job 1 (by ana)
+        killed 1
         > delete-secret ana/tls
         DELETE_SECRET ana/tls
         done
@@ -70,7 +70,7 @@ fn only_versions_that_are_there_are_sealed_anew() {
         SET_SECRET ana/tls version 2
         version 2
         > as ana reseal-secret ana/tls 1 1 2 100
-        refused: ana may not seal secrets with another key: administrators may
+        refused: ana may not seal secrets with another key: an administrator may
         > reseal-secret ana/tls 1 1 2 100
         RESEAL_SECRET ana/tls
         done

@@ -9,12 +9,23 @@ use crate::script::session;
 fn an_operator_gives_and_takes_volumes() {
     session(&expect![[r#"
         > volume m1 data /srv/data
+        ADD_VOLUME machine 1
+        done
         > volume m1 data /srv/data ssd=yes
+        ADD_VOLUME machine 1
+        done
         > volume m1 more /srv/data/more
+        refused: the directory of more is that of the volume data of m1, or one is below the other: choose another
         > volume m2 data /srv/data
+        ADD_VOLUME machine 2
+        done
         > as ana volume m1 mine /srv/mine
+        refused: ana may not change the volumes of machine m1: an administrator may
         > remove-volume m1 nothing
+        refused: machine m1 has no volume nothing: bourg machine volume list m1 lists them
         > remove-volume m1 data
+        REMOVE_VOLUME machine 1
+        done
     "#]]);
 }
 
@@ -23,27 +34,75 @@ fn an_operator_gives_and_takes_volumes() {
 fn a_task_comes_back_to_its_volume() {
     session(&expect![[r#"
         > volume m1 data /srv/data
+        ADD_VOLUME machine 1
+        done
         > submit ana/db 1 volumes=data:/data
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
         > assign 1-0-1 m2
+        refused: it does not fit on machine 2: has no volume data
         > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        CLAIM_VOLUME machine 1
+        accepted
         > submit ben/db 1 volumes=data:/data
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
+        job 2
         > assign 2-0-1 m1
+        refused: it does not fit on machine 1: has the volume data claimed by ana/db/0
         > remove-volume m1 data
+        refused: the volume data of m1 is in use by ana/db/0: drain the machine (bourg machine drain m1), or ask ana to stop the task
         > started 1-0-1
+        START 1-0-1 on 1
         > drain m1
+        DRAIN machine 1 ()
+        STOP 1-0-1 (evict, machine shutdown)
+        1 leave
         > kill ana/db
+        STOP 1-0-1 (kill, by ana)
+        killed 1
         > ended 1-0-1 exit 0
+        DRAINED machine 1
+        KILL 1-0-1 (by ana)
+        KILL job 1 (by ana)
         > undrain m1
+        UNDRAIN machine 1
+        done
         > remove-volume m1 data
+        refused: the volume data of m1 is claimed by ana/db/0: bourg machine volume rm m1 data --force takes it away, and what is in the directory stays
         > submit ana/db 1 volumes=data:/data
+        SUBMIT job 3 (new)
+        SUBMIT 3-0-1 (new)
+        job 3
         > volume m2 data /srv/data
+        ADD_VOLUME machine 2
+        done
         > assign 3-0-1 m2
+        refused: it does not fit on machine 2: has not its data, which is in volume data of m1
         > assign 3-0-1 m1
+        SCHEDULE job 3 on 1
+        SCHEDULE 3-0-1 on 1
+        accepted
         > kill ana/db
+        STOP 3-0-1 (kill, by ana)
+        killed 1
         > ended 3-0-1 exit 0
+        KILL 3-0-1 (by ana)
+        KILL job 3 (by ana)
         > release-volume m1 data
+        RELEASE_VOLUME machine 1
+        ADD_VOLUME machine 1
+        done
         > assign 2-0-1 m1
+        SCHEDULE job 2 on 1
+        SCHEDULE 2-0-1 on 1
+        CLAIM_VOLUME machine 1
+        accepted
         > remove-volume m1 data force
+        refused: the volume data of m1 is in use by ben/db/0: drain the machine (bourg machine drain m1), or ask ben to stop the task
     "#]]);
 }
 
@@ -52,17 +111,49 @@ fn a_task_comes_back_to_its_volume() {
 fn a_user_leaves_data_that_others_do_not_get() {
     session(&expect![[r#"
         > volume m1 data /srv/data
+        ADD_VOLUME machine 1
+        done
         > submit ana/db 1 volumes=data:/data
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
         > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        CLAIM_VOLUME machine 1
+        accepted
         > kill ana/db
+        STOP 1-0-1 (kill, by ana)
+        killed 1
         > ended 1-0-1 exit 0
+        KILL 1-0-1 (by ana)
+        KILL job 1 (by ana)
         > submit ana/db 1
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
+        job 2
         > volume m1 other /srv/other
+        ADD_VOLUME machine 1
+        done
         > assign 2-0-1 m1
+        SCHEDULE job 2 on 1
+        SCHEDULE 2-0-1 on 1
+        RELEASE_VOLUME machine 1
+        accepted
         > submit ben/db 1 volumes=data:/data
+        SUBMIT job 3 (new)
+        SUBMIT 3-0-1 (new)
+        job 3
         > assign 3-0-1 m1
+        refused: it does not fit on machine 1: has the volume data with data of ana, which nobody has released
         > release-volume m1 data
+        ADD_VOLUME machine 1
+        done
         > assign 3-0-1 m1
+        SCHEDULE job 3 on 1
+        SCHEDULE 3-0-1 on 1
+        CLAIM_VOLUME machine 1
+        accepted
     "#]]);
 }
 
@@ -71,14 +162,47 @@ fn a_user_leaves_data_that_others_do_not_get() {
 fn a_shared_volume_has_tasks_of_one_user_or_of_all() {
     session(&expect![[r#"
         > volume m1 data /srv/data shared=user
+        ADD_VOLUME machine 1
+        done
         > volume m1 all /srv/all shared=all
+        ADD_VOLUME machine 1
+        done
         > submit ana/a 2 volumes=data:/data
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
+        job 1
         > assign 1-0-1 m1 ; 1-1-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        CLAIM_VOLUME machine 1
+        SCHEDULE 1-1-1 on 1
+        CLAIM_VOLUME machine 1
+        accepted
+        accepted
         > submit ben/b 1 volumes=data:/data
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
+        job 2
         > assign 2-0-1 m1
+        refused: it does not fit on machine 1: has the volume data with data of ana, which nobody has released
         > submit ana/c 1 volumes=all:/x
+        SUBMIT job 3 (new)
+        SUBMIT 3-0-1 (new)
+        job 3
         > submit ben/d 1 volumes=all:/x
+        SUBMIT job 4 (new)
+        SUBMIT 4-0-1 (new)
+        job 4
         > assign 3-0-1 m1 ; 4-0-1 m1
+        SCHEDULE job 3 on 1
+        SCHEDULE 3-0-1 on 1
+        CLAIM_VOLUME machine 1
+        SCHEDULE job 4 on 1
+        SCHEDULE 4-0-1 on 1
+        CLAIM_VOLUME machine 1
+        accepted
+        accepted
     "#]]);
 }
 
@@ -87,15 +211,36 @@ fn a_shared_volume_has_tasks_of_one_user_or_of_all() {
 fn a_task_goes_elsewhere_only_when_its_job_says_so() {
     session(&expect![[r#"
         > volume m1 data /srv/data
+        ADD_VOLUME machine 1
+        done
         > volume m2 data /srv/data
+        ADD_VOLUME machine 2
+        done
         > submit ana/db 1 volumes=data:/data:60
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
         > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        CLAIM_VOLUME machine 1
+        accepted
         > silent m1
+        DOWN machine 1
+        EVICT 1-0-1 (machine failure)
+        SUBMIT 1-0-2 (evicted: machine failure)
         > assign 1-0-2 m2
+        refused: it does not fit on machine 2: has not its data, which is in volume data of m1
         > elsewhere 1 0
+        (nothing)
         > at 61
         > elsewhere 1 0
+        RELEASE_VOLUME machine 1
+        UPDATE_PENDING 1-0-2
         > assign 1-0-2 m2
+        SCHEDULE 1-0-2 on 2
+        CLAIM_VOLUME machine 2
+        accepted
     "#]]);
 }
 
@@ -104,12 +249,34 @@ fn a_task_goes_elsewhere_only_when_its_job_says_so() {
 fn a_machine_that_leaves_takes_its_claims_along() {
     session(&expect![[r#"
         > volume m1 data /srv/data ssd=yes
+        ADD_VOLUME machine 1
+        done
         > volume m2 fast /srv/fast ssd=yes
+        ADD_VOLUME machine 2
+        done
         > submit ana/db 1 volumes=.ssd=yes:/data
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
         > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        CLAIM_VOLUME machine 1
+        accepted
         > silent m1
+        DOWN machine 1
+        EVICT 1-0-1 (machine failure)
+        SUBMIT 1-0-2 (evicted: machine failure)
         > assign 1-0-2 m2
+        refused: it does not fit on machine 2: has not its data, which is in volume data of m1
         > remove m1
+        RELEASE_VOLUME machine 1
+        UPDATE_PENDING 1-0-2
+        REMOVE machine 1
+        done
         > assign 1-0-2 m2
+        SCHEDULE 1-0-2 on 2
+        CLAIM_VOLUME machine 2
+        accepted
     "#]]);
 }

@@ -242,13 +242,25 @@ fn volumes_are_a_reason_and_a_task_is_bound_to_the_machine_of_its_claim() {
          volume m1 data /srv/data
          volume m2 data /srv/data";
     // Nobody has it; one has it, and others do not get it; its own machine is drained.
-    explained(machines, "submit ana/db 1 volumes=none:/data", &expect![[r#""#]]);
+    explained(
+        machines,
+        "submit ana/db 1 volumes=none:/data",
+        &expect![[r#"
+        tasks 0: fits 0 of 3
+          3 have no volume none ()
+    "#]],
+    );
     explained(
         machines,
         "submit ana/db 1 volumes=data:/data
          submit ben/db 2 volumes=data:/data
          assign 2-0-1 m1 ; 2-1-1 m2",
-        &expect![[r#""#]],
+        &expect![[r#"
+            tasks 0: fits 0 of 3
+              1 has no volume data ()
+              1 has the volume data claimed by ben/db/0 ()
+              1 has the volume data claimed by ben/db/1 ()
+        "#]],
     );
     explained(
         machines,
@@ -256,6 +268,10 @@ fn volumes_are_a_reason_and_a_task_is_bound_to_the_machine_of_its_claim() {
          assign 1-0-1 m1
          drain m1
          ended 1-0-1 lost",
-        &expect![[r#""#]],
+        &expect![[r#"
+            tasks 0: fits 0 of 3
+              2 have not its data, which is in volume data of m1 ()
+              1 is draining ()
+        "#]],
     );
 }

@@ -180,7 +180,7 @@ fn started(weight: u32) -> StartCosts {
     for (id, package) in (1..=JOBS).zip(wants) {
         let machine = MachineId(placed(&mut engine, &cell, id)[0]);
         assert_ne!(machine.0, 0, "job {id} fits");
-        let size = sizes[package as usize - 1];
+        let size = sizes[usize::try_from(package).expect("few") - 1];
         let of_it = there.entry(machine).or_default();
         if !of_it.iter().any(|one| one.package.0 == package) {
             fetched += size;

@@ -1,4 +1,4 @@
-//! `bourg bench package-placement`: what the preference for machines that have a task's packages saves.
+//! `bourg bench placement`: what the preference for machines that have a task's packages saves.
 //!
 //! Jobs of a few tasks arrive one after another, each with a package drawn so that a few are popular. The scheduler of
 //! the program places them, once with the term for packages and once without, on machines of a cell with half of its
@@ -109,14 +109,14 @@ pub(crate) fn measure(options: &Options) -> Done {
 }
 
 /// Everything that is drawn.
-struct Drawn {
+struct DrawnPackages {
     /// In MiB.
     sizes: Vec<u64>,
     /// By job: the place of its package, the number of its tasks, the CPU of each in hundredths of a core.
     jobs: Vec<(usize, u32, u64)>,
 }
 
-impl Drawn {
+impl DrawnPackages {
     fn new(options: &Options) -> Self {
         let mut random = Random::new(options.seed);
         let sizes: Vec<u64> = (0..options.packages).map(|_| random.within(10..1_001)).collect();
@@ -162,7 +162,7 @@ struct PackageWorld {
 }
 
 impl PackageWorld {
-    fn new(options: &Options, drawn: &Drawn, weights: Weights) -> anyhow::Result<Self> {
+    fn new(options: &Options, drawn: &DrawnPackages, weights: Weights) -> anyhow::Result<Self> {
         let user = UserName::new("bench")?;
         let settings = Settings { weights, seed: options.seed, ..Settings::default() };
         let (scheduler, now) = (Scheduler::with(Cell::empty(), settings.clone()), Time(1));
@@ -220,7 +220,7 @@ fn digest(place: usize) -> Digest {
 
 /// Starts all tasks with these weights.
 fn starts(options: &Options, weights: Weights) -> anyhow::Result<Starts> {
-    let drawn = Drawn::new(options);
+    let drawn = DrawnPackages::new(options);
     let mut world = PackageWorld::new(options, &drawn, weights)?;
     let mut machines: BTreeMap<MachineId, Fetcher> = BTreeMap::new();
     let (mut waits, mut fetched, mut there) = (Vec::new(), 0, 0);

@@ -165,7 +165,7 @@ impl Fetching {
                         running.push((source, handle));
                     }
                     SwarmAction::Drop { source, why } => {
-                        self.dropped(&peers, &mut running, source, why)
+                        self.dropped(&peers, &mut running, source, why);
                     }
                 }
             }

@@ -45,7 +45,7 @@ impl Versions {
         let directory = packages.join("versions");
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
         made.with_context(|| format!("cannot create {}", directory.display()))?;
-        let mut found: Vec<(SystemTime, Digest, Vec<(Digest, Bytes)>)> = Vec::new();
+        let mut found: Vec<(SystemTime, Digest, _)> = Vec::new();
         for entry in fs::read_dir(&directory)? {
             let path = entry?.path();
             let version = path.file_name().and_then(|name| name.to_str()?.parse().ok());

@@ -97,17 +97,17 @@ pub(super) fn volume(cell: Target<'_>, command: &VolumeCommand) -> Done {
             let remove = RemoveVolume { volume: args.volume.to_string(), force: args.force };
             let (machine, volume) = (&args.machine, &args.volume);
             let said = format!("{machine}: volume {volume} removed; its directory stays");
-            change(cell, machine, Change::RemoveVolume(remove), &said)
+            change(cell, machine, &Change::RemoveVolume(remove), &said)
         }
         VolumeCommand::Release(args) => {
             let (machine, volume) = (&args.machine, &args.volume);
             let said = format!("{machine}: nobody claims volume {volume} any more");
-            change(cell, machine, Change::ReleaseVolume(volume.to_string()), &said)
+            change(cell, machine, &Change::ReleaseVolume(volume.to_string()), &said)
         }
     }
 }
 
-fn change(cell: Target<'_>, machine: &MachineName, change: Change, said: &str) -> Done {
+fn change(cell: Target<'_>, machine: &MachineName, change: &Change, said: &str) -> Done {
     with_cell(cell, async |mut connection| {
         super::change(&mut connection, machine.as_str(), change.clone()).await?;
         eprintln!("{said}");
@@ -124,7 +124,7 @@ fn add(cell: Target<'_>, args: &AddVolumeArgs) -> Done {
         sharing: args.shared,
     };
     let said = format!("{}: volume {} is {}", args.machine, args.volume, args.path);
-    change(cell, &args.machine, Change::SetVolume((&volume).into()), &said)
+    change(cell, &args.machine, &Change::SetVolume((&volume).into()), &said)
 }
 
 /// A volume with its machine.

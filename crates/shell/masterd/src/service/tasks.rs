@@ -58,14 +58,14 @@ impl tasks_server::Tasks for Tasks {
     type ExecStream = Streamed<v1::ExecOutput>;
 
     async fn logs(&self, request: Request<v1::LogsRequest>) -> Answer<Self::LogsStream> {
-        self.relay_logs(request).await
+        Box::pin(self.relay_logs(request)).await
     }
 
     async fn metrics(
         &self,
         request: Request<v1::TaskMetricsRequest>,
     ) -> Answer<Self::MetricsStream> {
-        self.relay_metrics(request).await
+        Box::pin(self.relay_metrics(request)).await
     }
 
     async fn exec(&self, request: Request<Streaming<v1::ExecRequest>>) -> Answer<Self::ExecStream> {

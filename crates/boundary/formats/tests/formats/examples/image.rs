@@ -22,7 +22,7 @@ use spec::{Autoscale, CpuRam, FieldChange, JobSpec, Kind, TaskSpec};
 use super::{
     broke_rule, certificate, ends, enrolment, factor, full_job, grants, held_ports, instance,
     locks, machine_report, name, packages, reference, replicas, resources, saving, secrets,
-    services, update_policy, words,
+    services, update_policy, volumes, words,
 };
 
 pub(crate) fn full_image() -> Image {
@@ -69,7 +69,7 @@ pub(crate) fn full_image() -> Image {
         files_changed: LogIndex(0),
         services: Vec::new(),
         packages: packages::of_jobs(),
-        secrets: Vec::new(),
+        secrets: secrets::of_jobs(),
     }
 }
 
@@ -111,7 +111,6 @@ pub(crate) fn image_of_an_owned_cell() -> Image {
     locks::put_into(&mut image);
     services::put_into(&mut image);
     packages::put_into(&mut image);
-    secrets::put_into(&mut image);
     let session = Session { user: name("ana"), used: LogIndex(8), answers, forgotten: 0 };
     image.sessions.push((SessionId(5), Arc::new(session)));
     let answers = packages::answers().into_iter().chain(secrets::answers());
@@ -224,6 +223,7 @@ fn machines() -> Vec<Machine> {
     };
     let mut down = machine(2, "m2", MachineState::Down { since: Time(9) });
     down.report = Arc::new(machine_report());
+    down.volumes = Arc::new(volumes::of_a_machine());
     let mut up = machine(3, "m3", MachineState::Up);
     up.report = Arc::new(machine_report());
     up.saver_ends = Arc::new([(instance(3), name("ana"))].into());
@@ -250,6 +250,8 @@ fn job(id: u64, called: &str, state: JobState, tasks: Vec<Task>) -> JobParts {
     spec.tasks = u32::try_from(tasks.len()).expect("few tasks");
     spec.overrides.retain(|index, _| index.0 < spec.tasks);
     (spec.after, spec.parent) = (BTreeSet::new(), None);
+    // Its tasks are not where a volume of theirs is.
+    spec.task.volumes.clear();
     JobParts {
         id: CollectionId(id),
         owner: name("ana"),

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use cell::{
-    DeleteSecret, EventKind, Image, Mutation, Rejection, Reply, ResealSecret, ResealedVersion,
-    SetSecret,
+    DeleteSecret, EventKind, Mutation, Rejection, Reply, ResealSecret, ResealedVersion, SetSecret,
 };
 use model::{Sealed, Secret, SecretKeyId, SecretVersion, Time};
 
@@ -51,15 +50,15 @@ pub(super) fn answers() -> Vec<Result<Reply, Rejection>> {
     ]
 }
 
-/// Adds secrets to an image.
-pub(super) fn put_into(image: &mut Image) {
+/// Those that the jobs of an image name, and others.
+pub(super) fn of_jobs() -> Vec<Arc<Secret>> {
     let version = |number| SecretVersion { number, set: Time(5), sealed: sealed(1) };
     let secret = |owner, secret| {
         let versions = vec![version(2), version(3)];
         Arc::new(Secret { owner: name(owner), name: name(secret), versions })
     };
-    image.secrets = ["ana", "ben"]
+    ["ana", "ben"]
         .into_iter()
         .flat_map(|owner| [secret(owner, "db-password"), secret(owner, "tls-key")])
-        .collect();
+        .collect()
 }

@@ -1,11 +1,12 @@
 //! Volumes of machines.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::{
-    EventKind, Mutation, Rejection, ReleaseVolume, RemoveVolume, SetVolume, VolumeHindrance,
+    EventKind, Mutation, Rejection, ReleaseVolume, RemoveVolume, SetVolume, Volume, VolumeHindrance,
 };
-use model::{Bytes, MachineVolume, TaskIndex, VolumeClaim, VolumeSharing};
+use model::{Bytes, MachineVolume, TaskIndex, VolumeClaim, VolumeName, VolumeSharing};
 
 use super::{name, words};
 
@@ -26,6 +27,24 @@ fn claim() -> VolumeClaim {
         index: TaskIndex(3),
         at: "/data".parse().expect("a path"),
     }
+}
+
+/// A volume with a claim, and one whose data waits for its user.
+pub(super) fn of_a_machine() -> BTreeMap<VolumeName, Volume> {
+    let claimed = Volume {
+        described: volume(VolumeSharing::Exclusive),
+        data_of: Some(name("ana")),
+        claims: vec![claim()],
+    };
+    let left = MachineVolume {
+        name: name("left"),
+        path: "/srv/left".parse().expect("a path"),
+        size: None,
+        labels: words([]),
+        sharing: VolumeSharing::OneUser,
+    };
+    let left = Volume { described: Arc::new(left), data_of: Some(name("ben")), claims: Vec::new() };
+    [claimed, left].map(|volume| (volume.described.name.clone(), volume)).into()
 }
 
 /// Each mutation.

@@ -96,6 +96,7 @@ fn histories_reach_every_state_and_every_event() {
         task: pending, new
         task: pending, out of resources
         task: pending, preempted
+        task: pending, start lost
         task: pending, updated
         task: queued
         task: ran in an alloc

@@ -1,0 +1,47 @@
+//! What commands say of a start that was lost before the program of the task ran.
+
+use api::v1;
+use model::Span;
+
+/// Why a task could not be started, and when it is tried again: `cannot fetch package ana/app@3: …; tried 4 times,
+/// next in 8 s`. `None` if it is pending for another reason.
+pub(crate) fn start_lost(
+    cause: &v1::PendingCause,
+    last_end: Option<&v1::End>,
+    not_before: u64,
+    now: u64,
+) -> Option<String> {
+    let Some(v1::pending_cause::Cause::StartLost(tries)) = cause.cause else { return None };
+    let Some(v1::end::How::Lost(reason)) = last_end.and_then(|end| end.how.as_ref()) else {
+        return None;
+    };
+    let times = if tries <= 1 { "once".to_owned() } else { format!("{tries} times") };
+    let next = match not_before.checked_sub(now) {
+        Some(wait) if wait > 0 => format!(", next in {}", Span(wait)),
+        _ => String::new(),
+    };
+    Some(format!("{}; tried {times}{next}", reason.escape_debug()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_that_is_lost_is_shown_with_its_tries() {
+        let cause =
+            |tries| v1::PendingCause { cause: Some(v1::pending_cause::Cause::StartLost(tries)) };
+        let reason = "cannot fetch package ana/app@3: no store";
+        let end = v1::End { how: Some(v1::end::How::Lost(reason.to_owned())) };
+        for (tries, not_before, now, expected) in [
+            (1, 2_000_000, 1_000_000, "tried once, next in 1 s"),
+            (4, 40_000_000, 8_000_000, "tried 4 times, next in 32 s"),
+            (4, 40_000_000, 41_000_000, "tried 4 times"),
+        ] {
+            let shown = start_lost(&cause(tries), Some(&end), not_before, now);
+            assert_eq!(shown, Some(format!("{reason}; {expected}")));
+        }
+        let lost = v1::PendingCause { cause: Some(v1::pending_cause::Cause::Lost(v1::Nothing {})) };
+        assert_eq!(start_lost(&lost, Some(&end), 2, 1), None);
+    }
+}
