@@ -170,8 +170,8 @@ const ANSWERS: &[(&[&str], Suggestion)] = &[
         ),
     ),
     (
-        &["secret", "secrets", "configmap"],
-        NotYet("tasks get their configuration from their command and `env`: `bourg run FILE`"),
+        &["secrets", "configmap"],
+        Here("`bourg secret list` shows your secrets; a job brings its configuration in `files`"),
     ),
     (&["ui", "dashboard"], Here("`bourg sigma open` opens the web UI")),
 ];

@@ -276,6 +276,10 @@ pub(crate) fn volume(machine: &MachineName, volume: &VolumeName, why: &VolumeHin
              {machine}), or ask {} to stop the task",
             by.user
         ),
+        VolumeHindrance::DataOf(user) => format!(
+            "the volume {volume} of {machine} has data of {user}: release it first (bourg machine volume \
+             release {machine} {volume}), or give another volume that directory"
+        ),
         VolumeHindrance::Labels => {
             "a volume has at most 16 labels, each with a name, of at most 256 \
              characters without control characters"

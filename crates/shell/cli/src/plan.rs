@@ -30,7 +30,7 @@ pub(crate) struct PlanArgs {
     #[command(flatten)]
     change: ChangeArgs,
     /// Also show your jobs with these labels that the files do not describe: bourg run --prune kills them.
-    #[arg(long, value_name = "LABELS")]
+    #[arg(long, value_name = "LABELS", value_parser = super::prune::labels_to_have)]
     prune: Option<LabelQuery>,
     /// Exit with 0 if nothing changes, with 2 if something changes, and with 1 after an error.
     #[arg(long)]

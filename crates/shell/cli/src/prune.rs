@@ -7,7 +7,7 @@ use api::v1;
 use clap::Args;
 use client::Connection;
 use command::{Done, Failure, output};
-use model::LabelQuery;
+use model::{LabelQuery, LabelQueryError, LabelTerm};
 use spec::JobSpec;
 
 /// Which jobs go.
@@ -15,11 +15,24 @@ use spec::JobSpec;
 pub(crate) struct PruneArgs {
     /// Also kill your jobs with these labels that the files do not describe, such as app=shop. Jobs without the
     /// labels are never killed.
-    #[arg(long, value_name = "LABELS")]
+    #[arg(long, value_name = "LABELS", value_parser = labels_to_have)]
     prune: Option<LabelQuery>,
     /// Kill them without asking. Without a terminal, --prune needs it.
     #[arg(long, requires = "prune")]
     yes: bool,
+}
+
+/// Labels of which jobs have to have at least one: otherwise all jobs without labels would go.
+pub(crate) fn labels_to_have(text: &str) -> Result<LabelQuery, String> {
+    let query: LabelQuery = text.parse().map_err(|error: LabelQueryError| error.to_string())?;
+    let has = |term: &LabelTerm| matches!(term, LabelTerm::Is { .. } | LabelTerm::Has(_));
+    match query.terms().iter().any(has) {
+        true => Ok(query),
+        false => {
+            Err("name a label that the jobs have, such as app=shop: others would go, too"
+                .to_owned())
+        }
+    }
 }
 
 impl PruneArgs {
@@ -128,6 +141,19 @@ pub(crate) async fn kill(connection: &mut Connection, surplus: Vec<v1::JobAddres
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn jobs_have_to_have_a_label_to_go() {
+        for (text, is) in [
+            ("app=shop", true),
+            ("app", true),
+            ("app,!keep", true),
+            ("!app", false),
+            ("app!=x", false),
+        ] {
+            assert_eq!(labels_to_have(text).is_ok(), is, "{text}");
+        }
+    }
 
     #[test]
     fn only_jobs_with_the_labels_that_no_file_describes_go() {

@@ -79,6 +79,12 @@ fn set(cell: Target<'_>, name: &SecretName) -> Done {
             "error: a secret has at most {CONTENT_BYTES_MAX} bytes, and the standard input has more"
         )));
     }
+    if content.is_empty() {
+        return Err(Failure::failed(format!(
+            "error: the standard input is empty, and {name} stays as it is"
+        ))
+        .next(format!("bourg secret set {name} < FILE")));
+    }
     with_cell(cell, async |mut connection| {
         let id = Some(connection.request_id().await?);
         let request = v1::SetSecretRequest { id, name: name.to_string(), content };

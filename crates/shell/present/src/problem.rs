@@ -60,7 +60,10 @@ pub fn next(problem: &v1::Problem) -> String {
 /// Since when; `None` for a problem that has no beginning.
 #[must_use]
 pub fn since(problem: &v1::Problem) -> Option<Time> {
-    let is = problem.since > 0 && problem.kind() != v1::ProblemKind::CertificateEnds;
+    use v1::ProblemKind::{CertificateEnds, Failing};
+
+    // A task that fails again and again is in its present state for a moment only.
+    let is = problem.since > 0 && !matches!(problem.kind(), CertificateEnds | Failing);
     is.then_some(Time(problem.since))
 }
 

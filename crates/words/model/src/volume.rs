@@ -71,9 +71,13 @@ pub enum VolumePathError {
     },
 }
 
+/// Directories of a task that are no volume, and below which one can be.
+const ABOVE_VOLUMES: [&str; 5] = ["/home", "/home/task", "/var", "/root", "/alloc"];
+
 fn checked(
     text: &str,
     system: &[&str],
+    exactly: &[&str],
     example: &'static str,
 ) -> Result<Arc<str>, VolumePathError> {
     if text.len() > VOLUME_PATH_BYTES_MAX {
@@ -86,7 +90,8 @@ fn checked(
     match text.strip_prefix('/') {
         Some("") => Err(VolumePathError::OfSystem { text, example }),
         Some(rest) if rest.split('/').all(plain) => {
-            match system.iter().any(|other| is_within(&text, other)) {
+            let is_system = exactly.contains(&&*text);
+            match is_system || system.iter().any(|other| is_within(&text, other)) {
                 true => Err(VolumePathError::OfSystem { text, example }),
                 false => Ok(text.into()),
             }
@@ -101,7 +106,7 @@ fn is_within(path: &str, other: &str) -> bool {
 }
 
 macro_rules! path {
-    ($name:ident, $system:expr, $example:literal) => {
+    ($name:ident, $system:expr, $exactly:expr, $example:literal) => {
         impl $name {
             /// The path as text.
             #[must_use]
@@ -112,7 +117,13 @@ macro_rules! path {
             /// Whether one of both is the other or below it.
             #[must_use]
             pub fn overlaps(&self, other: &Self) -> bool {
-                is_within(&self.0, &other.0) || is_within(&other.0, &self.0)
+                self.meets(&other.0)
+            }
+
+            /// The same of an absolute path without `.` and `..`.
+            #[must_use]
+            pub fn meets(&self, path: &str) -> bool {
+                is_within(&self.0, path) || is_within(path, &self.0)
             }
         }
 
@@ -120,7 +131,7 @@ macro_rules! path {
             type Err = VolumePathError;
 
             fn from_str(text: &str) -> Result<Self, VolumePathError> {
-                checked(text, $system, $example).map(Self)
+                checked(text, $system, $exactly, $example).map(Self)
             }
         }
 
@@ -138,8 +149,8 @@ macro_rules! path {
     };
 }
 
-path!(VolumePath, &OF_SYSTEM, "/srv/data");
-path!(MountPath, &OF_TASK, "/data");
+path!(VolumePath, &OF_SYSTEM, &[], "/srv/data");
+path!(MountPath, &OF_TASK, &ABOVE_VOLUMES, "/data");
 
 /// Whose tasks may have a volume at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -278,6 +289,10 @@ mod tests {
             );
         }
         assert!("/tmp/x".parse::<MountPath>().is_err());
+        for (path, is_place) in [("/home", false), ("/home/task/x", true), ("/var", false)] {
+            assert_eq!(path.parse::<MountPath>().is_ok(), is_place, "{path}");
+        }
+        assert!("/var/lib/x".parse::<MountPath>().is_ok());
         assert!("/x/".repeat(300).parse::<MountPath>().is_err());
     }
 

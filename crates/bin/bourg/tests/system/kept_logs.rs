@@ -10,8 +10,9 @@ use crate::terminal::Terminal;
 
 #[test]
 fn one_users_many_ends_do_not_take_anothers_logs() {
-    // A disk with this few files keeps the logs of 60 tasks.
-    let disk = SmallDisk::mount(400 - program_mib(), ",nr_inodes=6000");
+    // A disk with this few files keeps the logs of 60 tasks, and a twentieth of its bytes.
+    let whole = (program_mib() + 120).next_multiple_of(20);
+    let disk = SmallDisk::mount(whole - program_mib(), ",nr_inodes=6000");
     let cell = Cell::start_in(Terminal::new(), &disk.path("cell"), &[]);
     cell.write(
         "mine.bcl",
@@ -46,9 +47,12 @@ fn one_users_many_ends_do_not_take_anothers_logs() {
 
     // Another process of the Borglet knows the bounds only.
     cell.kill(Role::Borglet);
-    let text = "a machine keeps the logs of ended tasks for 1 d unless their job says otherwise, of at \
-                most 60 tasks and 20 MiB in total";
-    until("it says the bounds", || cell.types("bourg logs many").stderr.contains(text));
+    let text = format!(
+        "a machine keeps the logs of ended tasks for 1 d unless their job says otherwise, of at \
+         most 60 tasks and {} MiB in total",
+        whole / 20
+    );
+    until("it says the bounds", || cell.types("bourg logs many").stderr.contains(&text));
 }
 
 #[test]

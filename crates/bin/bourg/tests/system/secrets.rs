@@ -61,7 +61,12 @@ fn a_task_finds_the_files_that_its_job_brings() {
     cell.ok("bourg run keeper.bcl");
     job(&cell, "keeper", "cat /etc/app.conf; sleep 1000", &files("two "));
     let plan = cell.types("bourg plan keeper.bcl").stdout;
-    assert!(plan.contains("files[/etc/app.conf] 4 bytes, mode 0444 → 4 bytes, mode 0444, other content"), "{plan}");
+    assert!(
+        plan.contains(
+            "files[/etc/app.conf] 4 bytes, mode 0444 → 4 bytes, mode 0444, other content"
+        ),
+        "{plan}"
+    );
     cell.ok("bourg update keeper.bcl");
     until("it has the new file", || cell.types("bourg logs keeper/0").stdout.contains("two"));
 

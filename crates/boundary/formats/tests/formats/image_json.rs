@@ -74,7 +74,7 @@ fn a_malformed_image_is_refused_with_its_line() {
         (format!("{text}{text}"), format!("line {}: {order}", count + 1)),
         (
             without_last.to_owned(),
-            format!("line {}: head.packages: is 3, but there are 2", count - 1),
+            format!("line {}: head.secrets: is 4, but there are 3", count - 1),
         ),
         (
             with(1, |line| line.replace("\"level\":1", "\"level\":99")),
@@ -92,7 +92,7 @@ fn a_malformed_image_is_refused_with_its_line() {
         ),
         (
             with(3, |line| line.replace("\"down\"", "\"dwon\"")),
-            "line 3: column 373: unknown field `dwon`, expected one of `id`".to_owned(),
+            "line 3: column 693: unknown field `dwon`, expected one of `id`".to_owned(),
         ),
         (with(3, |line| format!("{line} {line}")), "trailing characters".to_owned()),
         (with(4, |line| line[..line.len() / 2].to_owned()), "EOF while parsing".to_owned()),

@@ -72,20 +72,19 @@ pub(crate) fn exec(argv: &[String], environment: &[(String, String)]) -> String 
             error => return explain(candidate, error),
         }
     }
-    denied.unwrap_or_else(|| not_found(name, path))
+    denied.unwrap_or_else(|| not_found(name))
 }
 
 fn split(path: &str, name: &str) -> Vec<PathBuf> {
     path.split(':').filter(|dir| !dir.is_empty()).map(|dir| Path::new(dir).join(name)).collect()
 }
 
-fn not_found(name: &str, path: &str) -> String {
+fn not_found(name: &str) -> String {
     if name.contains('/') {
         format!("no such file: {name}")
     } else {
-        let looked_in =
-            path.split(':').filter(|dir| !dir.is_empty()).collect::<Vec<_>>().join(", ");
-        format!("no such file: {name} (looked in {looked_in})")
+        // A value of the environment is not for everybody who sees why a task did not start.
+        format!("no such file: {name} (not in the directories of PATH)")
     }
 }
 

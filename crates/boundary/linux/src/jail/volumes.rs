@@ -29,7 +29,11 @@ pub(super) fn show(base: &Base, launch: &Launch) -> Result<(), JailError> {
 fn show_one(base: &Base, launch: &Launch, volume: &Bind) -> Result<(), JailError> {
     let source = &volume.source;
     let unusable = |why: String| JailError::Volume { path: source.clone(), why };
-    let found = fs::metadata(source).map_err(|error| unusable(error.to_string()))?;
+    let found = fs::symlink_metadata(source).map_err(|error| unusable(error.to_string()))?;
+    if found.is_symlink() {
+        // Two volumes could be one directory.
+        return Err(unusable("it is a symbolic link: name the directory itself".to_owned()));
+    }
     if !found.is_dir() {
         return Err(unusable("it is not a directory".to_owned()));
     }

@@ -112,7 +112,7 @@ fn exit_statuses_and_output_arrive_and_nothing_is_made_up() {
             assert_eq!(task.shim_log(), "");
         }
         let task = tasks.start("none", &tasks.launch("none", &["frobnicate"]));
-        let reason = "no such file: frobnicate (looked in /usr/local/bin, /usr/bin, /bin)";
+        let reason = "no such file: frobnicate (not in the directories of PATH)";
         assert_eq!(task.wait_end().reason, ExitReason::NotStarted { reason: reason.to_owned() });
     });
 }

@@ -70,7 +70,7 @@ fn a_failed_start_says_why() {
     let plain = |name: &str| TaskDirectory::create(tasks.base.path(), name).unwrap();
     assert_eq!(
         reason(plain("a"), "a", &["frobnicate"]),
-        "no such file: frobnicate (looked in /usr/local/bin, /usr/bin, /bin)"
+        "no such file: frobnicate (not in the directories of PATH)"
     );
     assert_eq!(reason(plain("b"), "b", &["/no/such"]), "no such file: /no/such");
     assert_eq!(reason(plain("c"), "c", &["/usr/bin"]), "/usr/bin is a directory, not a program");

@@ -471,6 +471,9 @@ prop_compose! {
         };
         let is_job = matches!(kind, Kind::Job { .. });
         let alone = matches!(kind, Kind::Job { alloc_set: None });
+        if !alone {
+            task.volumes.clear();
+        }
         if exclusive && alone && appclass == Appclass::LatencySensitive {
             task.cores = spec::Cores::Exclusive;
             let whole = |cpu: MilliCores| MilliCores(cpu.0.next_multiple_of(1_000));

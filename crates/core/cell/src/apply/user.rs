@@ -112,13 +112,18 @@ impl Cell {
         }
     }
 
-    /// Whether the cell has any record of a user.
-    fn knows(&self, name: &UserName) -> bool {
+    /// Whether a user has a session.
+    pub(super) fn has_sessions(&self, name: &UserName) -> bool {
         let session = (name.clone(), LogIndex(0), SessionId(0));
         let mut sessions = self.sessions_of_users.range(session..);
+        sessions.next().is_some_and(|(user, ..)| user == name)
+    }
+
+    /// Whether the cell has any record of a user.
+    fn knows(&self, name: &UserName) -> bool {
         self.users.contains_key(name)
             || self.is_administrator(name)
-            || sessions.next().is_some_and(|(user, ..)| user == name)
+            || self.has_sessions(name)
             || self.jobs().any(|job| job.owner == *name)
     }
 }

@@ -102,6 +102,12 @@ impl Change for SetVolume {
         }
         match known {
             Some(known) => {
+                if let Some(user) = &known.data_of
+                    && known.described.path != volume.path
+                {
+                    let why = VolumeHindrance::DataOf(user.clone());
+                    return Err(rejected(name, &volume.name, why));
+                }
                 let is = |of: &MachineVolume| (of.path.clone(), of.sharing);
                 if let Some(by) = known.claims.first()
                     && is(&known.described) != is(volume)

@@ -305,6 +305,8 @@ pub enum VolumeHindrance {
     Claimed(VolumeClaim),
     /// A task uses it now.
     InUse(VolumeClaim),
+    /// It has data of a user, so its directory stays.
+    DataOf(UserName),
     /// It has too many labels, or one that is empty, too long, or has a control character.
     Labels,
 }

@@ -216,6 +216,14 @@ fn an_administrator_makes_others_and_the_last_one_stays() {
         refused: ana may not grant administer-jobs to bob: an administrator may
         > forbid root administer-cell
         refused: root is the last administrator of the cell whose certificates are accepted: nobody would be left to administer it
+        > allow-to nobody administer-cell
+        GRANT_CAPABILITY nobody administer-cell
+        done
+        > forbid root administer-cell
+        refused: root is the last administrator of the cell whose certificates are accepted: nobody would be left to administer it
+        > forbid nobody administer-cell
+        REVOKE_CAPABILITY nobody administer-cell
+        done
         > allow-to ana administer-cell
         GRANT_CAPABILITY ana administer-cell
         done
@@ -224,6 +232,9 @@ fn an_administrator_makes_others_and_the_last_one_stays() {
         > as ana allow-to bob administer-jobs
         GRANT_CAPABILITY bob administer-jobs
         done
+        > certify ana 8
+        ADD_USER ana 08 until 7776000 s
+        certificate 08 until 7776000 s
         > as ana revoke-user root
         REVOKE_USER root
         revoked

@@ -63,7 +63,7 @@ pub(crate) async fn watch(
         match update.state() {
             v1::UpdateState::Succeeded | v1::UpdateState::Closed => {
                 progress.end();
-                if status.state().is_dead() {
+                if status.state().is_dead() && status.state() != v1::JobState::Finished {
                     return Err(over("the job ended"));
                 }
                 let skipped = match update.skipped.len() {

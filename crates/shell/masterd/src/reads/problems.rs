@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use api::v1;
-use cell::{Cell, Job, MachineState, Task, TaskState, Total, Update, UpdateState};
+use cell::{Cell, Job, MachineState, PendingCause, Task, TaskState, Total, Update, UpdateState};
 use model::{Band, Span, TaskIndex, Time};
 
 /// The maximum number of problems in an answer.
@@ -69,6 +69,11 @@ fn of_job(job: &Job, now: Time) -> Vec<v1::Problem> {
             failing.push((index, since));
         }
         match task.state {
+            TaskState::Pending { since, cause: PendingCause::StartLost { tries }, .. }
+                if prod && tries >= ENDS =>
+            {
+                pending.push((index, since));
+            }
             // One that waits for its next start is failing.
             TaskState::Pending { since, not_before, .. }
                 if prod && not_before <= now && now.since(since) >= PENDING =>

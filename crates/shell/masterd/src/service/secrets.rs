@@ -11,7 +11,7 @@ use cell::{
     ResealSecret, ResealedVersion, SetSecret,
 };
 use cell::{Op, RequestId};
-use model::{Secret, SecretName, SecretVersion};
+use model::{InstanceId, MachineName, Secret, SecretName, SecretVersion};
 use prost::Message as _;
 use rpc::Identity;
 use rpc::service::secrets_server;
@@ -215,6 +215,11 @@ pub(super) async fn open(
     let machine = door.machine(&request)?;
     let instance = request.get_ref().instance;
     let instance = instance.ok_or_else(|| Status::invalid_argument("no instance is given"))?.into();
+    // What cannot be opened here is not read, and so not recorded as read.
+    let view = door.core.view();
+    if view.cell.placed_on(&machine, instance).is_ok() {
+        opened(&view.cell, keys, &machine, instance)?;
+    }
     let op = Op::ReadSecrets { machine: machine.clone(), instance };
     let index = match door.ask(request::Request::Enrolment(op), SMALL_BYTES).await? {
         (index, Outcome::Request(Ok(Reply::Done))) => index,
@@ -222,9 +227,18 @@ pub(super) async fn open(
         (_, other) => return Err(unexpected(&other)),
     };
     door.seen(index).await;
-    let view = door.core.view();
-    let cell = &view.cell;
-    let (owner, spec) = cell.placed_on(&machine, instance).map_err(|why| rejected(cell, &why))?;
+    let secrets = opened(&door.core.view().cell, keys, &machine, instance)?;
+    Ok(Response::new(v1::OpenSecretsResponse { secrets }))
+}
+
+/// The newest versions of the secrets that the job of an instance names, which is placed on a machine.
+fn opened(
+    cell: &Cell,
+    keys: &SecretKeys,
+    machine: &MachineName,
+    instance: InstanceId,
+) -> Result<Vec<v1::OpenedSecret>, Status> {
+    let (owner, spec) = cell.placed_on(machine, instance).map_err(|why| rejected(cell, &why))?;
     let mut secrets: Vec<v1::OpenedSecret> = Vec::new();
     for name in spec.secrets() {
         if secrets.iter().any(|opened| opened.name == name.as_str()) {
@@ -241,7 +255,7 @@ pub(super) async fn open(
         let (name, version) = (name.to_string(), newest.number);
         secrets.push(v1::OpenedSecret { name, version, content });
     }
-    Ok(Response::new(v1::OpenSecretsResponse { secrets }))
+    Ok(secrets)
 }
 
 /// Takes the keys of another replica, and gives it those that this one has.

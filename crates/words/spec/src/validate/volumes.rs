@@ -21,6 +21,12 @@ pub enum VolumeProblem {
     /// The task runs in an alloc.
     #[error("are not possible in an alloc: leave out allocSet")]
     InAlloc,
+    /// A file is at or below its place, or the reverse.
+    #[error("is at, above or below {path}, where the job has a file: the volume would hide it")]
+    HidesFile {
+        /// The path of the file.
+        path: String,
+    },
     /// It is asked for by no label.
     #[error("is empty: name a label, such as {{ ssd: 'yes' }}")]
     NoLabel,
@@ -46,6 +52,11 @@ impl Problems {
             if let Some(after) = request.elsewhere_after {
                 let most = Span::from_secs(limits::VOLUME_WAIT_SECONDS_MAX);
                 self.span(&at.field("elsewhereAfter"), after, Span::from_secs(1), most);
+            }
+            let mut files = job.task.files.keys().chain(job.task.secrets.keys());
+            if let Some(path) = files.find(|path| request.path.meets(path)) {
+                let path = path.clone();
+                self.add(&at.field("path"), VolumeProblem::HidesFile { path }.into());
             }
             let mut earlier = all.iter().take(position);
             if let Some(other) = earlier.find(|other| other.path.overlaps(&request.path)) {
@@ -104,6 +115,21 @@ mod tests {
             problems(vec![early], |_| {}),
             ["volumes[0].elsewhereAfter: must be 1 s to 365 d, is 0 s"]
         );
+        let with_secret = |path: &'static str| {
+            move |job: &mut JobSpec| {
+                job.task.secrets = [(path.to_owned(), "key".parse().expect("a name"))].into();
+            }
+        };
+        for path in ["/data", "/data/key"] {
+            assert_eq!(
+                problems(vec![data.clone()], with_secret(path)),
+                [format!(
+                    "volumes[0].path: is at, above or below {path}, where the job has a file: the \
+                     volume would hide it"
+                )]
+            );
+        }
+        assert_eq!(problems(vec![data.clone()], with_secret("/database")), [""; 0]);
         let in_alloc = |job: &mut JobSpec| {
             job.kind = Kind::Job { alloc_set: Some("room".parse().expect("a reference")) };
         };

@@ -23,7 +23,7 @@ fn an_update_that_fails_undoes_itself_and_says_why() {
         (FAILS, " ✗ task 0: exit code 3\n", &["  | one\n", "  | going down\n"]),
         (
             "cmd: ['no-such-program'], healthCheck: null",
-            " ✗ task 0: not started: no such file: no-such-program (looked in ",
+            " ✗ task 0: not started: no such file: no-such-program (not in the directories of PATH)",
             &[],
         ),
         (

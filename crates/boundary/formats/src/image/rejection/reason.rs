@@ -305,6 +305,7 @@ pub(super) fn volume(why: &VolumeHindrance) -> rejection::rejected_volume::Why {
         VolumeHindrance::Claimed(by) => Why::Claimed(by.into()),
         VolumeHindrance::InUse(by) => Why::InUse(by.into()),
         VolumeHindrance::Labels => Why::Labels(v1::Nothing {}),
+        VolumeHindrance::DataOf(user) => Why::DataOf(user.to_string()),
     }
 }
 
@@ -319,5 +320,6 @@ pub(super) fn read_volume(
         Why::Claimed(by) => VolumeHindrance::Claimed(by.try_into().field("claimed")?),
         Why::InUse(by) => VolumeHindrance::InUse(by.try_into().field("inUse")?),
         Why::Labels(v1::Nothing {}) => VolumeHindrance::Labels,
+        Why::DataOf(user) => VolumeHindrance::DataOf(read::name(&user, "dataOf")?),
     })
 }

@@ -79,5 +79,6 @@ pub(super) fn rejections() -> Vec<Rejection> {
         rejected(VolumeHindrance::Claimed(claim())),
         rejected(VolumeHindrance::InUse(claim())),
         rejected(VolumeHindrance::Labels),
+        rejected(VolumeHindrance::DataOf(name("ben"))),
     ]
 }

@@ -418,7 +418,7 @@ fn problems_of_the_cell_are_shown_in_words() {
                     ..v1::Problem::default()
                 }];
             }),
-            "ana/web: 3 tasks of ana/web end again and again, ana/web/2 among them (1 min ago):",
+            "ana/web: 3 tasks of ana/web end again and again, ana/web/2 among them:",
         ),
         (
             Box::new(|answers| answers.status.problem_count = 7),
