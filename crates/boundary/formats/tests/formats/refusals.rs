@@ -426,7 +426,7 @@ fn a_malformed_image_is_refused_with_its_place() {
                 let cause = v1::PendingCause { cause: None };
                 pending.cause = Some(cause);
             },
-            "parts[4].job.tasks[9].pending.cause: has no kind that this build knows".to_owned(),
+            "parts[4].job.tasks[10].pending.cause: has no kind that this build knows".to_owned(),
         ),
         (
             |all| {
