@@ -325,7 +325,10 @@ impl Mixed {
             7 => Mutation::MeterQuota(MeterQuota { on: self.random.chance(600) }),
             _ => {
                 let capability = *self.random.one_of(&Capability::ALL)?;
-                let granted = self.random.chance(700);
+                // The administrator of the world repairs it to the end.
+                let stays =
+                    capability == Capability::AdministerCell && self.users.first() == Some(&user);
+                let granted = self.random.chance(700) || stays;
                 Mutation::SetCapability(SetCapability { user, capability, granted })
             }
         };

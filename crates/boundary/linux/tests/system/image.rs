@@ -601,12 +601,14 @@ fn without_root_it_is_the_same() {
 #[test]
 fn open_files_without_a_name_are_found_below_the_root_of_an_image() {
     let (tasks, mut layers) = (Tasks::new(), Layers::new());
-    let top = layers.add();
-    fs::write(top.join("shared"), vec![1; 2_000_000]).unwrap();
+    // A directory that a task may change wherever owners cannot be mapped, too.
+    let free = layers.add().join("free");
+    fs::create_dir(&free).unwrap();
+    fs::set_permissions(&free, fs::Permissions::from_mode(0o777)).unwrap();
+    fs::write(free.join("shared"), vec![1; 2_000_000]).unwrap();
     // On the file system of the layers, as on a machine.
     let directory = TaskDirectory::create(layers.base.path(), "open").unwrap();
-    let script =
-        "exec 3> /hidden 4< /shared; cat /shared >&3; rm /hidden /shared; echo up; exec sleep 1000";
+    let script = "cd /free; exec 3> hidden 4< shared; cat shared >&3; rm hidden shared; echo up; exec sleep 1000";
     let launch = layers.script(&tasks, "open", "", script);
     let child = directory.start(&tasks.shims, &launch).unwrap();
     let logs = directory.path().join("logs");

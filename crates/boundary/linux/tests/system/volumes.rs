@@ -7,6 +7,8 @@ use std::path::Path;
 use linux::logs::Stream;
 use linux::record::{Bind, ExitReason, Launch};
 
+use nix::sys::statfs::{EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, statfs};
+
 use crate::support::{Tasks, UID};
 
 /// A launch record of a script that has `source` at `/data`, and runs as this user.
@@ -16,6 +18,24 @@ fn script(tasks: &Tasks, name: &str, uid: u32, source: &Path, text: &str) -> Lau
     let (source, target) = (source.to_owned(), "/data".into());
     launch.jail.volumes = vec![Bind { source, target, writable: true }];
     launch
+}
+
+/// Whether files below a directory can be shown with other owners: not on a tmpfs before Linux 6.3, where the start
+/// says so.
+fn owners_can_be_mapped(tasks: &Tasks, directory: &Path) -> bool {
+    let place = tempfile::tempdir_in(directory).unwrap();
+    chown(place.path(), Some(12_345), Some(12_345)).unwrap();
+    let task = tasks.start("mapped", &script(tasks, "mapped", UID, place.path(), "true"));
+    match task.wait_end().reason {
+        ExitReason::Exited { code: 0 } => true,
+        ExitReason::NotSetUp { reason } => {
+            assert!(reason.contains("cannot be shown as the task's"), "{reason}");
+            let kind = statfs(directory).unwrap().filesystem_type();
+            assert!(![EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC].contains(&kind), "{reason}");
+            false
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 fn said(tasks: &Tasks, name: &str, launch: &Launch) -> String {
@@ -29,6 +49,9 @@ fn said(tasks: &Tasks, name: &str, launch: &Launch) -> String {
 fn files_belong_to_each_task_and_on_disk_to_one_user() {
     let tasks = Tasks::new();
     let directory = tempfile::tempdir().unwrap();
+    if !owners_can_be_mapped(&tasks, directory.path()) {
+        return;
+    }
     let source = directory.path().join("data");
     fs::create_dir(&source).unwrap();
     // An empty directory of root is given to the first task.
@@ -51,6 +74,9 @@ fn files_belong_to_each_task_and_on_disk_to_one_user() {
 fn a_volume_is_without_set_uid_programs_and_may_be_read_only() {
     let tasks = Tasks::new();
     let directory = tempfile::tempdir().unwrap();
+    if !owners_can_be_mapped(&tasks, directory.path()) {
+        return;
+    }
     chown(directory.path(), Some(12_345), Some(12_345)).unwrap();
     let text = "grep ' /data ' /proc/self/mounts";
     let launch = script(&tasks, "flags", UID, directory.path(), text);
