@@ -1,9 +1,9 @@
-//! Which chunk of a layer is asked of whom: of a store, and of other machines that have the layer or are fetching it
-//! themselves (paper, section 3.2: "tree- and torrent-like protocols").
+//! Assigns the chunks of a layer to sources: a store, and other machines that have the layer or are fetching it (paper,
+//! section 3.2: "tree- and torrent-like protocols").
 //!
-//! A [`Swarm`] is told what has happened and says what to do next; it knows no connections and no clock.
+//! A [`Swarm`] takes events with their time, and returns the next requests; it knows no connections and no clock.
 //!
-//! - Every source has a few requests at a time, and takes the next chunks when one has ended: who is fast sends more.
+//! - Every source has a few requests at a time, and takes the next chunks when one has ended: a fast source sends more.
 //! - Each machine begins elsewhere in the layer, by its seed, so that machines soon have different chunks for each other.
 //! - Machines come first. The store is asked while there is no machine to ask, and for what they do not have once none of
 //!   them has sent anything for [`PEER_PAUSE`]. So a store sends each chunk about once, however many machines fetch.

@@ -1,9 +1,9 @@
 //! The volumes of the machine that a task has: directories that outlive it, shown as its own.
 //!
-//! On disk the files belong to whoever the directory belongs to, which is never root. Each task has a
-//! user id of its own, so its files are shown with other owners ([`super::idmap`]): the directory's
-//! owner as the task. An empty directory of root is given away first: otherwise a task could leave
-//! set-uid programs of root on the machine.
+//! On disk all files of a volume belong to the owner of its directory, which is never root. Each task has
+//! a user id of its own, and sees files of that owner as its own ([`super::idmap`]). An empty directory of
+//! root is first given to the task's user: otherwise a task could leave set-uid programs of root on the
+//! machine.
 
 use std::fs;
 use std::io;

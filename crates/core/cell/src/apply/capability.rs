@@ -83,7 +83,7 @@ impl Change for SetCapability {
         }
         if capability == Capability::AdministerCell && !granted {
             cell.another_administers(user)?;
-            // The first administrator, whom the bootstrap named, is one without a capability.
+            // The bootstrap made the first administrator one without granting the capability.
             cell.administrators.remove(user);
         }
         let has = cell.capabilities.len();
@@ -115,7 +115,8 @@ impl Change for SetCapability {
 impl Cell {
     /// Checks that an administrator is left without this user: one whose certificates are accepted.
     pub(super) fn another_administers(&self, user: &UserName) -> Result<(), Rejection> {
-        // One whom nobody has added may be a slip. The first has certificates that are in no record.
+        // A name without a certificate or a session may be a typing error. The cell has no record of the first
+        // administrator's certificates.
         let heard = |other: &&UserName| match self.users.get(*other) {
             Some(of) if of.is_shut_out() => false,
             Some(of) if of.certificates.iter().any(|known| known.expires > self.time) => true,

@@ -373,7 +373,7 @@ impl Cell {
             let ask = VolumeAsk::of(job, task.index)?;
             let bound = ask.bound.as_ref()?;
             let had = ask.requests.iter().filter(|request| request.claimed(bound).is_some());
-            // One volume that must not be left behind keeps all of them.
+            // A task with one volume that it may not leave stays with all of its volumes.
             let waits: Option<Vec<_>> = had.map(|request| request.elsewhere_after).collect();
             let id = self.machine_names.get(&bound.machine)?;
             let available = is_available(&Offer::of(self.machines.get(*id)?));

@@ -1,7 +1,7 @@
 //! Chunks of a layer, from a store and from other machines at once.
 //!
-//! [`Swarm`] decides what is asked of whom. Each request is a future; what comes goes to a thread that checks and writes it,
-//! and then back to the loop here.
+//! [`Swarm`] assigns chunks to sources. Each request is a future. A thread checks and writes the chunks that arrive, and
+//! reports to the loop here.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

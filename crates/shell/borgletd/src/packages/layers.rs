@@ -481,8 +481,8 @@ mod tests {
         let (ana, ben): (UserName, UserName) =
             ("ana".parse().expect("a name"), "ben".parse().expect("a name"));
         let free = Disk::of(Path::new("/tmp")).expect("a disk").free_bytes;
-        // Of whom the unused layer that fills the disk is, how much ana asks for, whether it gets it, and what stays: that
-        // layer, another unused one of ben, and one that is used.
+        // The owner of the unused layer that fills the disk, how much ana requests, whether the request succeeds, and which
+        // layers stay: the large one, another unused one of ben, and one in use.
         for (owner, asks, gets, stays) in [
             (&ana, 1, true, [false, true, true]),
             (&ben, free / 8, true, [false, false, true]),
