@@ -7,11 +7,10 @@ use api::v1;
 use api::v1::past_question::Question;
 use cell::bounds::SEALED_BYTES_MAX;
 use cell::{
-    Cell, CellPermission, DeleteSecret, Job, Outcome, Permission, Permitted, Rejection, Reply,
-    ResealSecret, ResealedVersion, SetSecret,
+    Cell, CellPermission, DeleteSecret, Job, Op, Outcome, Permission, Permitted, Rejection, Reply,
+    RequestId, ResealSecret, ResealedVersion, SetSecret,
 };
-use cell::{Op, RequestId};
-use model::{InstanceId, MachineName, Secret, SecretName, SecretVersion};
+use model::{InstanceId, MachineName, Secret, SecretName, SecretVersion, UserName};
 use prost::Message as _;
 use rpc::Identity;
 use rpc::service::secrets_server;
@@ -49,7 +48,7 @@ impl Secrets {
         self.keys.clone()
     }
 
-    /// Seals one secret with the newest key; returns whether it was not already.
+    /// Seals all versions of a secret with the newest key.
     async fn reseal(&self, id: RequestId, by: &Caller, secret: &Secret) -> Result<(), Status> {
         let (owner, name) = (secret.owner.clone(), secret.name.clone());
         let mut versions = Vec::new();
@@ -75,30 +74,33 @@ fn named(name: &str) -> Result<SecretName, Status> {
     SecretName::new(name).map_err(|error| Status::invalid_argument(error.to_string()))
 }
 
-fn info(cell: &Cell, keys: Option<&SecretKeys>, secret: &Secret) -> v1::SecretInfo {
+/// The secrets of a user, with the live jobs that name each.
+fn infos(cell: &Cell, user: &UserName, keys: Option<&SecretKeys>) -> Vec<v1::SecretInfo> {
+    let jobs = cell.jobs().filter(|job| job.owner == *user && job.is_alive());
+    let jobs: Vec<&Arc<Job>> = jobs.collect();
+    cell.secrets_of(user).map(|secret| info(&jobs, keys, secret)).collect()
+}
+
+fn info(jobs: &[&Arc<Job>], keys: Option<&SecretKeys>, secret: &Secret) -> v1::SecretInfo {
     let version = |version: &SecretVersion| v1::SecretVersionInfo {
         number: version.number,
         set: version.set.0,
         size: (version.sealed.bytes.len() as u64).saturating_sub(SEAL_BYTES),
         unreadable: keys.is_some_and(|keys| !keys.has(version.sealed.key)),
     };
-    let names_it = |job: &&Arc<Job>| {
-        let named = job.spec.secrets().any(|name| *name == secret.name);
-        job.owner == secret.owner && job.is_alive() && named
-    };
+    let names_it = |job: &&&Arc<Job>| job.spec.secrets().any(|name| *name == secret.name);
     v1::SecretInfo {
         user: secret.owner.to_string(),
         name: secret.name.to_string(),
         versions: secret.versions.iter().map(version).collect(),
-        jobs: cell.jobs().filter(names_it).map(|job| job.spec.name.to_string()).collect(),
+        jobs: jobs.iter().filter(names_it).map(|job| job.spec.name.to_string()).collect(),
     }
 }
 
 impl Reads<'_> {
     /// The secrets of the caller in a cell of the past.
     pub(crate) fn secrets(&self) -> v1::SecretsResponse {
-        let secrets = self.cell.secrets_of(self.me);
-        let secrets = secrets.map(|secret| info(self.cell, None, secret)).collect();
+        let secrets = infos(self.cell, self.me, None);
         v1::SecretsResponse { index: self.cell.index().0, secrets }
     }
 }
@@ -114,8 +116,7 @@ impl secrets_server::Secrets for Secrets {
         let answer = move |_: &Reads<'_>| {
             let view = core.view();
             let cell = &view.cell;
-            let secrets =
-                cell.secrets_of(&me).map(|secret| info(cell, Some(&keys), secret)).collect();
+            let secrets = infos(cell, &me, Some(&keys));
             Ok(v1::SecretsResponse { index: cell.index().0, secrets })
         };
         self.door.read_much(&by, answer).await
