@@ -34,7 +34,7 @@ use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{ForkResult, Pid, dup2_stderr, dup2_stdin, dup2_stdout, pipe2, setsid};
 
 use crate::enter::{self, EnterError, NOT_FOUND, Opened, Terminal, step};
-use crate::init::{complete_environment, exec};
+use crate::init::{complete_environment, exec, with_secrets};
 use crate::record::Launch;
 use crate::{Isolation, confine, jail, sys};
 
@@ -139,7 +139,10 @@ pub fn run(dir: &Path, word: &str, argv: &[String]) -> Option<ExitCode> {
 
 /// Runs the command and returns its raw wait status.
 fn session(dir: &Path, argv: &[String], size: Option<(u16, u16)>) -> Result<i32, EnterError> {
-    let opened = enter::open(dir)?;
+    let mut opened = enter::open(dir)?;
+    // Before the task's root hides the files.
+    let launch = with_secrets(&opened.launch).map_err(io::Error::other);
+    opened.launch = launch.map_err(step("read the task's secrets"))?;
     // The host's, in which all processes can be found.
     let processes = open("/proc", OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
         .map_err(step("open /proc"))?;

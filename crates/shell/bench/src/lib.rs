@@ -6,6 +6,7 @@ mod borglet;
 mod cluster;
 mod estimate;
 mod fanout;
+mod files;
 mod greedy;
 mod history;
 mod lab;
@@ -133,6 +134,8 @@ pub enum Benchmark {
         #[arg(long)]
         json: bool,
     },
+    /// Measure files and secrets of tasks: starts, and a master's memory.
+    Files(files::Options),
     /// Measure packages and images: imports, uploads, starts and fetches.
     Packages(packages::Options),
     /// Measure a Borglet's name server: unknown names, changes; and watchers of a job.
@@ -194,6 +197,7 @@ impl Benchmark {
                 names::names(apply::ApplySize { machines, tasks, operations, seed, cores: 1 }, json)
             }
             Self::Estimate(options) => estimate::measure(&options),
+            Self::Files(options) => files::measure(&options),
             Self::Packages(options) => packages::measure(&options),
             Self::Fanout(options) => fanout::measure(&options),
             Self::Resolver(options) => cluster::resolver::measure(&options),

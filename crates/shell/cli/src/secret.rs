@@ -189,6 +189,13 @@ pub(super) fn rotate_key(cell: Target<'_>) -> Done {
             1 => "1 secret is".to_owned(),
             number => format!("{number} secrets are"),
         };
-        output::print(&format!("{text} sealed with the new key {}\n", answer.key))
+        let mut text = format!("{text} sealed with the new key {}\n", answer.key);
+        if !answer.unreadable.is_empty() {
+            let which = answer.unreadable.join(", ");
+            text.push_str(&format!(
+                "no master can open {which}: set the secret again, or give a master the file with the key\n"
+            ));
+        }
+        output::print(&text)
     })
 }

@@ -193,9 +193,25 @@ impl SecretKeys {
         Ok(())
     }
 
-    /// Gets keys that this replica misses from the other replicas.
+    /// Gets keys that this replica misses: from its file, which an operator may have put back, and from the other
+    /// replicas.
     pub(crate) async fn fetch(&self, core: &Core, needed: &BTreeSet<SecretKeyId>) {
-        if needed.iter().all(|id| self.has(*id)) {
+        let has_all = || needed.iter().all(|id| self.has(*id));
+        if has_all() {
+            return;
+        }
+        match read(&self.0.path) {
+            Ok(found) => {
+                let mut held = self.held();
+                for (id, key) in found {
+                    if needed.contains(&id) && held.keys.len() < KEYS_MAX {
+                        held.keys.entry(id).or_insert(key);
+                    }
+                }
+            }
+            Err(error) => tracing::warn!("cannot read the keys of secrets again: {error:#}"),
+        }
+        if has_all() {
             return;
         }
         for address in addresses(core) {

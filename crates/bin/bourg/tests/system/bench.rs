@@ -172,6 +172,17 @@ fn packages_are_measured_by_parts() {
 }
 
 #[test]
+fn files_and_secrets_are_measured() {
+    let terminal = Terminal::new();
+    let found = says(&terminal, "files --runs 2 --jobs 50");
+    positive(&found["secret"], &["with_secret_ms", "without_secret_ms"]);
+    assert_eq!((&found["memory"]["jobs"], &found["memory"]["held"]), (&50.into(), &true.into()));
+    let only = says(&terminal, "files --part memory --jobs 10 --file-kib 1");
+    let parts: Vec<&String> = only.as_object().expect("an object").keys().collect();
+    assert_eq!(parts, ["memory"]);
+}
+
+#[test]
 fn each_page_of_a_cell_is_measured_and_viewers_see_changes() {
     let size = "--machines 30 --tasks 300 --poll-seconds 1";
     let found = found(&format!("sigma {size} --viewers 10 --rate 11 --seconds 2"));
@@ -195,12 +206,13 @@ fn each_page_of_a_cell_is_measured_and_viewers_see_changes() {
 }
 
 /// Those that have a test of their own above, and the one below.
-const ALONE: [&str; 10] = [
+const ALONE: [&str; 11] = [
     "agents",
     "arrivals",
     "borglet",
     "commit",
     "failover",
+    "files",
     "isolation",
     "packages",
     "reads",

@@ -107,6 +107,17 @@ fn a_secret_is_for_its_owners_tasks_alone_and_on_no_disk() {
     for kind in ["SET_SECRET", "READ_SECRET"] {
         assert!(events.contains(kind), "{kind} in {events}");
     }
+    // Commands in the task have its variables, as a health check has.
+    let sees = format!("bourg --cell ./ana exec login/0 -- sh -c 'test \"$PASSWORD\" = {SECRET}'");
+    cell.ok(&sees);
+    // A variable is a text: another content is rejected while a live job wants it there.
+    let refused = cell.fails(2, "printf 'a\\0b' | bourg --cell ./ana secret set db");
+    assert!(refused.contains("job login has secret db in secretEnv"), "{refused}");
+    // A crash leaves no copy of the task's memory anywhere.
+    let crash = "test -n \"$PASSWORD\"; ulimit -c unlimited; kill -ABRT $$";
+    job(&cell, "crash", crash, "secretEnv: { PASSWORD: 'db' }, restart: 'never'");
+    cell.types("bourg --cell ./ana run crash.bcl --wait");
+    is_nowhere(&cell);
     let shown = [
         "bourg status ana/login -o json",
         "bourg events --all -o json",
@@ -151,4 +162,42 @@ fn every_master_has_the_keys() {
     cell.ok("bourg run two.bcl --wait");
     assert_eq!(cell.ok("bourg logs two/0").trim(), SECRET.len().to_string());
     is_nowhere(&cell);
+}
+
+#[test]
+fn a_key_that_is_lost_leaves_names_and_is_used_when_it_is_back() {
+    let mut cell = Cell::start();
+    cell.ok(&format!("printf %s {SECRET} | bourg secret set db"));
+    cell.stop();
+    let mut keys = Vec::new();
+    found_named(cell.directory(), "secrets.keys", &mut keys);
+    assert_eq!(keys.len(), 1, "{keys:?}");
+    let away = cell.path("away.keys");
+    fs::rename(&keys[0], &away).expect("the file with the keys");
+    cell.start_again(&[]);
+    let listed = cell.ok("bourg secret list");
+    assert!(listed.contains("set it again"), "{listed}");
+    cell.ok(&format!("printf %s {SECRET} | bourg secret set other"));
+    let said = cell.ok("bourg cell rotate-key");
+    assert!(said.starts_with("1 secret is sealed"), "{said}");
+    assert!(said.contains("/db@1: set the secret again"), "{said}");
+    // The old file has no key of what was sealed meanwhile: both are needed.
+    let (old, new) = (fs::read(&away).expect("keys"), fs::read(&keys[0]).expect("keys"));
+    fs::write(&keys[0], [new, old].concat()).expect("room");
+    until("the key is read", || !cell.ok("bourg secret list").contains("set it again"));
+    job(&cell, "reader", "wc -c < /etc/db", "secrets: { '/etc/db': 'db' }");
+    cell.ok("bourg run reader.bcl --wait");
+    assert_eq!(cell.ok("bourg logs reader/0").trim(), SECRET.len().to_string());
+}
+
+/// The files of a name below a directory.
+fn found_named(directory: &Path, name: &str, files: &mut Vec<std::path::PathBuf>) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found_named(&path, name, files);
+        } else if path.file_name().is_some_and(|file| file == name) {
+            files.push(path);
+        }
+    }
 }

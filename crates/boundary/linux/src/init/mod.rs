@@ -21,7 +21,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{ForkResult, Pid, sethostname, setsid};
 
-pub(crate) use program::{complete_environment, exec};
+pub(crate) use program::{complete_environment, exec, with_secrets};
 
 use crate::record::Launch;
 use crate::shim_log::message;
@@ -75,7 +75,7 @@ pub(crate) fn run(launch: &Launch, dir: &Path, pipes: Pipes) -> ! {
     // Standard error stays the shim's log until the task replaces it.
     keep.extend([0, 1, 2]);
     // Before the jail hides the files.
-    let (launch, secrets) = match program::with_secrets(launch) {
+    let (launch, secrets) = match with_secrets(launch) {
         Ok(launch) => (launch, Ok(())),
         Err(reason) => (launch.clone(), Err(reason)),
     };

@@ -14,7 +14,7 @@ use crate::record::{Launch, SECRET_VARIABLE_BYTES_MAX, SecretVariable};
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// The launch with the variables whose values are in files. Nothing writes it anywhere.
-pub(super) fn with_secrets(launch: &Launch) -> Result<Launch, String> {
+pub(crate) fn with_secrets(launch: &Launch) -> Result<Launch, String> {
     let mut launch = launch.clone();
     for SecretVariable { name, source } in &launch.secret_env {
         let read = || -> std::io::Result<String> {

@@ -164,7 +164,7 @@ fn figures(options: &Options) -> Result<Figures, Failure> {
 }
 
 /// Measures in a cell of its own, with this number of machines.
-async fn in_cell<T>(
+pub(crate) async fn in_cell<T>(
     machines: u8,
     measured: impl AsyncFnOnce(&mut Client) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
@@ -230,23 +230,34 @@ impl Transferred {
             }
             tokio::time::sleep(RETRY).await;
         };
-        let credentials = connection.credentials().context("this connection has no certificate")?;
-        let channel = rpc::transport::connect(&store, credentials, &Expect::Role(Role::Packages))?;
-        let request = hyper::Request::get(format!("https://{store}/metrics"))
-            .body(tonic::body::Body::empty())?;
-        let answer = channel.oneshot(request).await.context("the store's metrics")?;
-        let page = answer.into_body().collect().await.context("the store's metrics")?.to_bytes();
-        let page = std::str::from_utf8(&page).context("the store's metrics")?;
-        let value = |name: &str| {
-            let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-            let value = line.and_then(|value| value.parse::<u64>().ok());
-            value.with_context(|| format!("the store does not say {name}"))
-        };
-        Ok(Self {
-            received: value("bourg_packages_received_bytes_total")?,
-            sent: value("bourg_packages_sent_bytes_total")?,
-        })
+        let names = ["bourg_packages_received_bytes_total", "bourg_packages_sent_bytes_total"];
+        let [received, sent] =
+            metric(connection, &store, &Expect::Role(Role::Packages), &names).await?;
+        Ok(Self { received, sent })
     }
+}
+
+/// Values of a process's metrics without labels.
+pub(crate) async fn metric<const N: usize>(
+    connection: &Connection,
+    address: &str,
+    role: &Expect,
+    names: &[&str; N],
+) -> anyhow::Result<[u64; N]> {
+    let credentials = connection.credentials().context("this connection has no certificate")?;
+    let channel = rpc::transport::connect(address, credentials, role)?;
+    let request = hyper::Request::get(format!("https://{address}/metrics"))
+        .body(tonic::body::Body::empty())?;
+    let answer = channel.oneshot(request).await.context("the metrics of a process")?;
+    let page = answer.into_body().collect().await.context("the metrics of a process")?.to_bytes();
+    let page = std::str::from_utf8(&page).context("the metrics of a process")?;
+    let mut values = [0; N];
+    for (value, name) in values.iter_mut().zip(names) {
+        let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let found = line.and_then(|value| value.parse::<u64>().ok());
+        *value = found.with_context(|| format!("{address} does not say {name}"))?;
+    }
+    Ok(values)
 }
 
 /// The next numbers of a portable generator (xorshift64).
@@ -278,7 +289,7 @@ fn has(program: &str) -> bool {
 }
 
 /// The median, in milliseconds.
-fn median_ms(mut times: Vec<Duration>) -> f64 {
+pub(crate) fn median_ms(mut times: Vec<Duration>) -> f64 {
     times.sort_unstable();
     rounded(crate::nearest_rank(&times, 50).as_secs_f64() * 1e3, 2)
 }
@@ -296,7 +307,7 @@ fn ratio(part: u64, whole: u64) -> f64 {
 }
 
 /// Rounds to a number of decimal places.
-fn rounded(number: f64, digits: i32) -> f64 {
+pub(crate) fn rounded(number: f64, digits: i32) -> f64 {
     let scale = 10_f64.powi(digits);
     (number * scale).round() / scale
 }

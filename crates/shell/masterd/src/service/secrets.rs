@@ -10,7 +10,7 @@ use cell::{
     Cell, CellPermission, DeleteSecret, Job, Op, Outcome, Permission, Permitted, Rejection, Reply,
     RequestId, ResealSecret, ResealedVersion, SetSecret,
 };
-use model::{InstanceId, MachineName, Secret, SecretName, SecretVersion, UserName};
+use model::{InstanceId, JobName, MachineName, Secret, SecretName, SecretVersion, UserName};
 use prost::Message as _;
 use rpc::Identity;
 use rpc::service::secrets_server;
@@ -28,6 +28,8 @@ use crate::service::{Answer, gate, unexpected};
 
 /// How often a replica looks for keys that it misses or does not need.
 const LOOK: Duration = Duration::from_secs(5);
+/// The maximum number of versions that an answer names.
+const UNREADABLE_SHOWN_MAX: usize = 100;
 /// What a seal adds to a content, in bytes.
 const SEAL_BYTES: u64 = 16;
 
@@ -48,21 +50,31 @@ impl Secrets {
         self.keys.clone()
     }
 
-    /// Seals all versions of a secret with the newest key.
-    async fn reseal(&self, id: RequestId, by: &Caller, secret: &Secret) -> Result<(), Status> {
+    /// Seals the versions of a secret with the newest key. The numbers of those that cannot be opened are returned:
+    /// they stay as they are, so that a key that is found again opens them.
+    async fn reseal(&self, id: RequestId, by: &Caller, secret: &Secret) -> Result<Vec<u32>, Status> {
         let (owner, name) = (secret.owner.clone(), secret.name.clone());
-        let mut versions = Vec::new();
+        let (mut versions, mut unreadable) = (Vec::new(), Vec::new());
         for SecretVersion { number, sealed, .. } in &secret.versions {
-            let content =
-                self.keys.open_sealed(&owner, &name, sealed).map_err(|why| failed(&why))?;
+            let content = match self.keys.open_sealed(&owner, &name, sealed) {
+                Ok(content) => content,
+                Err(why) => {
+                    tracing::warn!("version {number} is not sealed with the new key: {why:#}");
+                    unreadable.push(*number);
+                    continue;
+                }
+            };
             let new = self.keys.seal(&self.door.core, &owner, &name, &content).await;
             let (number, from) = (*number, sealed.key);
             let sealed = new.map_err(|why| failed(&why))?;
             versions.push(ResealedVersion { number, from, sealed });
         }
-        let bytes = usize::try_from(secret.bytes()).unwrap_or(usize::MAX).max(SMALL_BYTES);
-        let reseal = ResealSecret { owner, name, versions };
-        self.door.mutate(Some(id.into()), by.clone(), reseal.into(), bytes).await.map(drop)
+        if !versions.is_empty() {
+            let bytes = usize::try_from(secret.bytes()).unwrap_or(usize::MAX).max(SMALL_BYTES);
+            let reseal = ResealSecret { owner, name, versions };
+            self.door.mutate(Some(id.into()), by.clone(), reseal.into(), bytes).await?;
+        }
+        Ok(unreadable)
     }
 }
 
@@ -72,6 +84,15 @@ fn failed(why: &anyhow::Error) -> Status {
 
 fn named(name: &str) -> Result<SecretName, Status> {
     SecretName::new(name).map_err(|error| Status::invalid_argument(error.to_string()))
+}
+
+/// The name of a live job of a user that has a secret in a variable.
+fn with_variable<'a>(cell: &'a Cell, user: &UserName, name: &SecretName) -> Option<&'a JobName> {
+    let has = |job: &&Arc<Job>| {
+        let mut named = job.spec.task.secret_env.values();
+        job.owner == *user && job.is_alive() && named.any(|named| named == name)
+    };
+    cell.jobs().find(has).map(|job| &job.spec.name)
 }
 
 /// The secrets of a user, with the live jobs that name each.
@@ -132,7 +153,14 @@ impl secrets_server::Secrets for Secrets {
             let why = cell::OutOfBounds::SealedBytes(sealed_bytes);
             return Err(rejected(&self.door.core.view().cell, &Rejection::OutOfBounds(why)));
         }
-        gate::newest(&self.door.core).await?;
+        let view = gate::newest(&self.door.core).await?;
+        let is_text = std::str::from_utf8(&asked.content).is_ok_and(|text| !text.contains('\0'));
+        if !is_text && let Some(job) = with_variable(&view.cell, &by.user, &name) {
+            return Err(Status::invalid_argument(format!(
+                "job {job} has secret {name} in secretEnv, and a variable cannot have this content: only texts \
+                 without zero bytes can be in variables; update the job to have it in a file (secrets), or set a text"
+            )));
+        }
         let sealed = self.keys.seal(&self.door.core, &by.user, &name, &asked.content).await;
         let sealed = sealed.map_err(|why| Status::unavailable(format!("{why:#}")))?;
         let text = name.to_string();
@@ -180,18 +208,24 @@ impl secrets_server::Secrets for Secrets {
             Outcome::Request(Ok(Reply::Session(session))) => session,
             other => return Err(unexpected(&other)),
         };
-        let (mut sequence, mut secrets) = (0, 0);
+        let (mut sequence, mut secrets, mut unreadable) = (0, 0, Vec::new());
         let all: Vec<Arc<Secret>> = view.cell.secrets().cloned().collect();
         for secret in all {
             sequence += 1;
             match self.reseal(RequestId { session, sequence }, &by, &secret).await {
-                Ok(()) => secrets += 1,
+                Ok(left) => {
+                    secrets += u64::from(left.len() < secret.versions.len());
+                    let Secret { owner, name, .. } = &*secret;
+                    let left = left.iter().map(|number| format!("{owner}/{name}@{number}"));
+                    let room = UNREADABLE_SHOWN_MAX.saturating_sub(unreadable.len());
+                    unreadable.extend(left.take(room));
+                }
                 // It was deleted meanwhile.
                 Err(status) if status.code() == tonic::Code::NotFound => {}
                 Err(status) => return Err(status),
             }
         }
-        Ok(Response::new(v1::RotateSecretKeyResponse { key: key.to_string(), secrets }))
+        Ok(Response::new(v1::RotateSecretKeyResponse { key: key.to_string(), secrets, unreadable }))
     }
 }
 

@@ -10,6 +10,12 @@ use crate::{HealthCheck, TaskSpec, limits, template};
 const RESERVED: [&str; 8] =
     ["/proc", "/sys", "/dev", "/packages", "/alloc", "/run/bourg", "/tmp", "/var/tmp"];
 
+/// Directories of every system, which are no files.
+const DIRECTORIES: [&str; 15] = [
+    "/bin", "/boot", "/etc", "/home", "/lib", "/lib64", "/media", "/mnt", "/opt", "/root", "/run", "/sbin", "/srv",
+    "/usr", "/var",
+];
+
 impl Problems {
     pub(super) fn files(&mut self, top: &Location<'_>, task: &TaskSpec) {
         let (files, secrets) = (top.field("files"), top.field("secrets"));
@@ -86,7 +92,9 @@ impl Problems {
             path.strip_prefix(*directory)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        if let Some(directory) = RESERVED.into_iter().find(|directory| is_in(directory)) {
+        let is_directory = |directory: &&str| path == *directory;
+        let reserved = RESERVED.into_iter().find(is_in);
+        if let Some(directory) = reserved.or(DIRECTORIES.into_iter().find(is_directory)) {
             self.add(at, ProblemKind::ReservedPath { directory });
         }
     }
@@ -161,7 +169,7 @@ mod tests {
             assert!(says[0].contains("is not a path for a file of a task"), "{path}: {says:?}");
         }
         for path in
-            ["/proc/x", "/sys/x", "/dev/x", "/packages/x", "/alloc", "/run/bourg/x", "/tmp/x"]
+            ["/proc/x", "/sys/x", "/dev/x", "/packages/x", "/alloc", "/run/bourg/x", "/tmp/x", "/etc", "/usr"]
         {
             let says = with(&[(path, "x")]);
             assert!(says[0].contains("where tasks have no files of their own"), "{path}: {says:?}");
