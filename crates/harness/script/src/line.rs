@@ -263,7 +263,7 @@ fn replica_report(
 /// What a machine observes of an instance, if the words say that.
 fn observation(words: &[&str]) -> Result<Option<(InstanceId, Observation)>, ScriptError> {
     let (id, observation) = match words {
-        ["started", id] => (instance(id)?, Observation::Started { instance: instance(id)? }),
+        ["started", id] => (instance(id)?, Observation::started(instance(id)?)),
         ["health", id, state, text @ ..] => {
             let healthy = match *state {
                 "good" => true,

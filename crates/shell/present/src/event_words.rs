@@ -152,7 +152,16 @@ fn detail(record: &Record) -> String {
         EventKind::Stop { why: StopReason::Evict(cause) } => {
             with(format!("to be evicted: {}", evicted(record, cause)))
         }
-        EventKind::Health { check: Some(check), .. } => with(check.escape_debug().to_string()),
+        EventKind::Start { latency, .. } if !latency.is_unknown() => with(latency.to_string()),
+        EventKind::Health { check, latency, .. } => {
+            let after = latency.part(StartPart::Healthy).map(|took| format!("after {took}"));
+            let check = check.as_ref().map(|check| check.escape_debug().to_string());
+            match (check, after) {
+                (None, None) => on(),
+                (Some(said), None) | (None, Some(said)) => with(said),
+                (Some(check), Some(after)) => with(format!("{after}: {check}")),
+            }
+        }
         EventKind::Saved { attempts: 1, .. } => with("after 1 attempt".to_owned()),
         EventKind::Saved { attempts, .. } => with(format!("after {attempts} attempts")),
         EventKind::SaverGivenUp { reason, .. } => with(one_line(reason)),

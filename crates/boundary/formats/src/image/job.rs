@@ -268,6 +268,7 @@ impl From<&Placement> for task_image::Placement {
             stop: placement.stop.as_deref().map(Into::into),
             check: placement.check.as_deref().unwrap_or_default().to_owned(),
             network_address: placement.address.map(Ipv4Addr::to_bits),
+            latency: api::start_latency::message(placement.latency),
         }
     }
 }
@@ -302,6 +303,7 @@ impl TryFrom<task_image::Placement> for Placement {
             phase,
             check: read::check_text(&placement.check),
             stop: read::optional(placement.stop, "stop")?.map(Arc::new),
+            latency: api::start_latency::read(placement.latency.as_ref())?,
         })
     }
 }

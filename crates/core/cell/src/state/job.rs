@@ -7,7 +7,7 @@ use std::sync::Arc;
 use event::{Death, KillReason, PendingCause, StopReason};
 use model::{
     ClaimedVolumes, CollectionId, End, FinalUsage, Generation, InstanceId, MachineId, PortName,
-    Resources, TaskId, TaskIndex, Time, UserName, Version,
+    Resources, StartLatency, TaskId, TaskIndex, Time, UserName, Version,
 };
 use spec::{Cores, JobSpec, Network};
 
@@ -186,6 +186,8 @@ pub struct Placement {
     pub check: Option<Arc<str>>,
     /// Why it is being stopped, if it is: the machine is told to end it.
     pub stop: Option<Arc<StopReason>>,
+    /// Where the time of its start went, as far as it is known.
+    pub latency: StartLatency,
 }
 
 /// The phase of a placed task.
@@ -337,6 +339,7 @@ impl Placement {
             phase: Phase::Starting,
             check: None,
             stop: None,
+            latency: StartLatency::UNKNOWN,
         }
     }
 }

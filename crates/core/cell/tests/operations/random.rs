@@ -287,7 +287,7 @@ fn usage() -> impl Strategy<Value = FinalUsage> {
 
 fn observation(instance: InstanceId, what: Report) -> Observation {
     match what {
-        Report::Started => Observation::Started { instance },
+        Report::Started => Observation::started(instance),
         Report::Health(healthy) => Observation::Health { instance, healthy, check: String::new() },
         Report::Ended(end, usage) => Observation::Ended { instance, end, usage },
     }

@@ -108,7 +108,7 @@ fn what_happened(event: &Event) -> String {
         EventKind::Saved { machine, attempts } => {
             format!("{name} {subject} on {machine} ({attempts} attempts)")
         }
-        EventKind::Schedule { machine, .. } | EventKind::Start { machine } => {
+        EventKind::Schedule { machine, .. } | EventKind::Start { machine, .. } => {
             format!("{name} {subject} on {machine}")
         }
         EventKind::Evict { cause } => format!("{name} {subject} ({cause})"),

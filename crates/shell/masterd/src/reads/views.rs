@@ -187,6 +187,7 @@ pub(crate) fn task_status(cell: &Cell, job: &Job, index: TaskIndex) -> v1::TaskS
             };
             status.set_state(state);
             status.since = since.0;
+            status.start_latency = api::start_latency::message(placement.latency);
             let stop = placement.stop.as_deref();
             let silent = cell
                 .machine(placement.machine)

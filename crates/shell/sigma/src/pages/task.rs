@@ -583,7 +583,7 @@ mod tests {
         let exited = v1::End { how: Some(v1::end::How::Exited(3)) };
         let usage = v1::FinalUsage { memory_peak_bytes: Some(1 << 20), ..Default::default() };
         let placed = v1::event_record::Schedule { machine: 1, alloc: None };
-        let start = v1::event_record::Start { machine: 1 };
+        let start = v1::event_record::Start { machine: 1, latency: None };
         let fail = What::Fail(v1::event_record::Fail { end: Some(exited) });
         let events = [
             event(10, 1, "m1", What::Schedule(placed)),
