@@ -229,10 +229,11 @@ impl Packages {
 
     /// What a package consists of, and where its parts are read.
     async fn find(&self, id: &PackageId) -> anyhow::Result<(Digest, Arc<Manifest>, Sources)> {
-        let v1::ReadPackageResponse { right, package, stores, holders } = self.right(id).await?;
+        let v1::ReadPackageResponse { right, package, stores, silent_stores, holders } =
+            self.right(id).await?;
         let digest = package.unwrap_or_default().digest;
         let digest: Digest = digest.parse().context("the master's answer")?;
-        let store = stores.first().ok_or(StoreError::NoStore)?;
+        let store = stores.first().ok_or_else(|| StoreError::none(&silent_stores))?;
         let (credentials, right) = (&self.0.credentials, right.unwrap_or_default());
         let store = PackageReader::new(store, credentials, right.clone())?;
         let manifest = self.manifest(store.clone(), digest).await?;
@@ -326,7 +327,7 @@ impl Packages {
             let error = match self.ask(&request).await {
                 Ok(response) if !response.stores.is_empty() => return Ok(response),
                 // A store that has just started is not known at once.
-                Ok(_) => anyhow::Error::from(StoreError::NoStore),
+                Ok(response) => anyhow::Error::from(StoreError::none(&response.silent_stores)),
                 Err(error) => error,
             };
             let refused = error.downcast_ref::<Status>().is_some_and(is_final);

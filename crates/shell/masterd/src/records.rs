@@ -6,7 +6,7 @@ use cell::{Applied, Cell, Op};
 use model::Time;
 
 use crate::disk::events;
-use crate::metrics::EvictionMetrics;
+use crate::metrics::{EvictionMetrics, StartMetrics};
 
 /// The encoding of operations in the log: protobuf.
 pub struct Records;

@@ -269,6 +269,7 @@ impl From<&Placement> for task_image::Placement {
             check: placement.check.as_deref().unwrap_or_default().to_owned(),
             network_address: placement.address.map(Ipv4Addr::to_bits),
             latency: api::start_latency::message(placement.latency),
+            lost_starts: placement.lost_starts,
         }
     }
 }
@@ -304,6 +305,7 @@ impl TryFrom<task_image::Placement> for Placement {
             check: read::check_text(&placement.check),
             stop: read::optional(placement.stop, "stop")?.map(Arc::new),
             latency: api::start_latency::read(placement.latency.as_ref())?,
+            lost_starts: placement.lost_starts,
         })
     }
 }

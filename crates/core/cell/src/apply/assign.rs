@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use event::{EvictionCause, StopReason};
+use event::{EvictionCause, PendingCause, StopReason};
 use model::{Band, InstanceId, Priority, Time};
 
 use super::{Events, start};
@@ -34,7 +34,7 @@ impl Cell {
         let no_such_task = || AssignmentRefused::NoSuchTask(id);
         let job = self.jobs.get(id.collection).ok_or_else(no_such_task)?;
         let task = job.task(id.index).ok_or_else(no_such_task)?;
-        let TaskState::Pending { since, not_before, .. } = task.state else {
+        let TaskState::Pending { since, not_before, cause } = task.state else {
             return Err(AssignmentRefused::NotPending(id));
         };
         if task.generation != assignment.instance.generation {
@@ -87,6 +87,10 @@ impl Cell {
             check: None,
             stop: None,
             latency: start::placed(since.max(not_before), began, self.time),
+            lost_starts: match cause {
+                PendingCause::StartLost { tries } => tries,
+                _ => 0,
+            },
         })
     }
 

@@ -617,6 +617,7 @@ impl Cell {
             stop: None,
             // It did not wait for a scheduler.
             latency: start::placed(self.time, Some(self.time), self.time),
+            lost_starts: 0,
         };
         self.place(instance, placement, events);
     }

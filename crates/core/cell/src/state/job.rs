@@ -188,6 +188,8 @@ pub struct Placement {
     pub stop: Option<Arc<StopReason>>,
     /// Where the time of its start went, as far as it is known.
     pub latency: StartLatency,
+    /// How many starts of the task were lost in a row before this one, while none ran.
+    pub lost_starts: u32,
 }
 
 /// The phase of a placed task.
@@ -340,6 +342,7 @@ impl Placement {
             check: None,
             stop: None,
             latency: StartLatency::UNKNOWN,
+            lost_starts: 0,
         }
     }
 }

@@ -35,6 +35,7 @@ fn job(id: u64, state: JobState, ports: &[u16]) -> Arc<Job> {
         phase: Phase::Starting,
         stop: None,
         latency: model::StartLatency::UNKNOWN,
+        lost_starts: 0,
     };
     let task = Task {
         generation: Generation(1),

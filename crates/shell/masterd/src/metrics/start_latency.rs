@@ -24,7 +24,8 @@ struct StartHistograms {
 
 impl Default for StartMetrics {
     fn default() -> Self {
-        let (parts, counting) = (std::array::from_fn(|_| Durations::of_starts()), AtomicBool::default());
+        let (parts, counting) =
+            (std::array::from_fn(|_| Durations::of_starts()), AtomicBool::default());
         Self(std::sync::Arc::new(StartHistograms { parts, counting }))
     }
 }
@@ -65,7 +66,8 @@ impl StartMetrics {
 
 impl Collector for StartMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Time that a part of a task's start took, since this replica had applied its log.";
+        let help =
+            "Time that a part of a task's start took, since this replica had applied its log.";
         let name = "bourg_start_part_duration_seconds";
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
         for (part, histogram) in StartPart::ALL.into_iter().zip(&self.0.parts) {

@@ -177,6 +177,10 @@ fn summary(
             @if task.not_before > asker.now.0 { br; "the next one " (show::ago(task.not_before, asker.now)) }
         },
     ));
+    let latency = api::start_latency::read(task.start_latency.as_ref()).unwrap_or_default();
+    if !latency.is_unknown() {
+        all.push(("Start", html! { (latency.total()) br; span class="muted" { (latency) } }));
+    }
     if !task.last_end_text.is_empty() {
         let usage = task.last_usage.and_then(|usage| FinalUsage::try_from(usage).ok());
         let usage = usage.map(|usage| usage.to_string()).unwrap_or_default();

@@ -337,6 +337,7 @@ fn running() -> Job {
             check,
             stop,
             latency,
+            lost_starts: u32::from(port) % 3,
         })
     };
     let started = |health| Phase::Started { at: Time(8), health, since: Time(9) };
@@ -468,7 +469,7 @@ fn room() -> Job {
     let (at, health, since) = (Time(8), Health::Healthy, Time(8));
     let (machine, phase) = (MachineId(3), Phase::Started { at, health, since });
     let (ports, since, stop) = (Arc::default(), Time(7), None);
-    let (check, latency) = (None, StartLatency::UNKNOWN);
+    let (check, latency, lost_starts) = (None, StartLatency::UNKNOWN, 0);
     let placed = Placement {
         address: None,
         machine,
@@ -479,6 +480,7 @@ fn room() -> Job {
         check,
         stop,
         latency,
+        lost_starts,
     };
     let cause = PendingCause::Evicted(EvictionCause::MachineShutdown);
     let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };
@@ -497,9 +499,20 @@ fn in_the_room() -> Job {
     let alloc = TaskId { collection: CollectionId(7), index: TaskIndex(0) };
     let (machine, ports, since, stop) = (MachineId(3), Arc::default(), Time(7), None);
     let alloc = Some(Arc::new(alloc.generation(Generation(2))));
-    let (phase, check, latency) = (Phase::Starting, None, StartLatency::UNKNOWN);
-    let placed =
-        Placement { address: None, machine, alloc, ports, since, phase, check, stop, latency };
+    let (phase, check) = (Phase::Starting, None);
+    let (latency, lost_starts) = (StartLatency::UNKNOWN, 4);
+    let placed = Placement {
+        address: None,
+        machine,
+        alloc,
+        ports,
+        since,
+        phase,
+        check,
+        stop,
+        latency,
+        lost_starts,
+    };
     let cause = PendingCause::Evicted(EvictionCause::MachineShutdown);
     let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };
     let mut left = task(None, waits);
