@@ -2,6 +2,7 @@
 //! operations that it applies.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cell::{Applied, Cell, EventKind, Subject};
@@ -14,7 +15,7 @@ use prometheus_client::metrics::MetricType;
 /// The starts that a replica has applied since it had caught up: not those that it reads again from its
 /// log.
 #[derive(Clone, Debug)]
-pub(crate) struct StartMetrics(std::sync::Arc<StartHistograms>);
+pub(crate) struct StartMetrics(Arc<StartHistograms>);
 
 #[derive(Debug)]
 struct StartHistograms {
@@ -26,7 +27,7 @@ impl Default for StartMetrics {
     fn default() -> Self {
         let (parts, counting) =
             (std::array::from_fn(|_| Durations::of_starts()), AtomicBool::default());
-        Self(std::sync::Arc::new(StartHistograms { parts, counting }))
+        Self(Arc::new(StartHistograms { parts, counting }))
     }
 }
 
