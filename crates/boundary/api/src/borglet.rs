@@ -10,7 +10,7 @@ use crate::cell;
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
 use crate::job::{appclass, appclass_number, priority};
-use crate::{notice, read, saver, v1};
+use crate::{notice, read, saver, start_latency, v1};
 use v1::task_report::{Running, Status};
 
 impl From<&Order> for v1::Order {
@@ -205,7 +205,8 @@ impl From<&TaskReport> for v1::TaskReport {
         };
         let status = Some((&report.status).into());
         let check = report.check.clone();
-        Self { instance: Some(report.instance.into()), status, usage, check }
+        let latency = start_latency::message(report.latency);
+        Self { instance: Some(report.instance.into()), status, usage, check, latency }
     }
 }
 
@@ -223,6 +224,7 @@ impl TryFrom<v1::TaskReport> for TaskReport {
                 Status::Ended(end) => TaskStatus::Ended(end.try_into().field("ended")?, usage),
             },
             check: report.check,
+            latency: start_latency::read(report.latency.as_ref())?,
         })
     }
 }

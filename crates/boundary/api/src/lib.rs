@@ -39,6 +39,7 @@ pub mod saver;
 mod scheduling;
 pub mod secret;
 pub mod services;
+pub mod start_latency;
 mod task;
 pub mod update;
 mod usage;

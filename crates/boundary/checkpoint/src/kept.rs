@@ -371,7 +371,7 @@ impl KeptHistory {
 
     #[track_caller]
     fn started(&mut self, machine: &str, instances: &str) {
-        let started = |instance| Observation::Started { instance };
+        let started = Observation::started;
         let all: Vec<_> = ids(instances).into_iter().map(started).collect();
         self.observe(machine, &all);
     }

@@ -62,7 +62,7 @@ fn machine(cell: &Cell, event: &Event) -> Option<MachineId> {
     match (&event.kind, event.subject) {
         (
             EventKind::Schedule { machine, .. }
-            | EventKind::Start { machine }
+            | EventKind::Start { machine, .. }
             | EventKind::Saved { machine, .. }
             | EventKind::SaverGivenUp { machine, .. },
             _,

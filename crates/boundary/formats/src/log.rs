@@ -83,9 +83,10 @@ impl From<&Op> for v1::Op {
                 by: by.to_string(),
                 mutation: Some(mutation.into()),
             }),
-            Op::Assign { by, assignments } => {
+            Op::Assign { by, assignments, began } => {
                 let assignments = assignments.iter().map(Into::into).collect();
-                Kind::Assign(op::Assign { assignments, by: by.to_string() })
+                let began = began.map(|began| began.0);
+                Kind::Assign(op::Assign { assignments, by: by.to_string(), began })
             }
             Op::Observe { machine, observations } => Kind::Observe(op::Observe {
                 machine: machine.0,
@@ -197,6 +198,7 @@ impl TryFrom<v1::Op> for Op {
             Kind::Assign(assign) => Self::Assign {
                 by: read::name(&assign.by, "by").field("assign")?,
                 assignments: read::list(assign.assignments, "assignments").field("assign")?,
+                began: assign.began.map(Time),
             },
             Kind::Observe(observe) => Self::Observe {
                 machine: MachineId(observe.machine),
@@ -308,7 +310,9 @@ impl TryFrom<op::Reservation> for Reservation {
 impl From<&Observation> for v1::Observation {
     fn from(observation: &Observation) -> Self {
         let (instance, what, usage) = match observation {
-            Observation::Started { instance } => (instance, What::Started(v1::Nothing {}), None),
+            Observation::Started { instance, .. } => {
+                (instance, What::Started(v1::Nothing {}), None)
+            }
             Observation::Health { instance, healthy, .. } => {
                 (instance, What::Healthy(*healthy), None)
             }
@@ -325,7 +329,11 @@ impl From<&Observation> for v1::Observation {
             }
             Observation::Started { .. } | Observation::Ended { .. } => String::new(),
         };
-        Self { instance: Some((*instance).into()), what: Some(what), usage, check }
+        let latency = match observation {
+            Observation::Started { latency, .. } => api::start_latency::message(*latency),
+            _ => None,
+        };
+        Self { instance: Some((*instance).into()), what: Some(what), usage, check, latency }
     }
 }
 
@@ -335,7 +343,10 @@ impl TryFrom<v1::Observation> for Observation {
     fn try_from(observation: v1::Observation) -> Result<Self, Malformed> {
         let instance = read::message(observation.instance, "instance")?;
         Ok(match observation.what.ok_or(Fault::UnknownKind)? {
-            What::Started(v1::Nothing {}) => Self::Started { instance },
+            What::Started(v1::Nothing {}) => Self::Started {
+                instance,
+                latency: api::start_latency::read(observation.latency.as_ref())?,
+            },
             What::Healthy(healthy) => Self::Health { instance, healthy, check: observation.check },
             What::NotHealthyYet(v1::Nothing {}) => {
                 Self::NotHealthyYet { instance, check: observation.check }

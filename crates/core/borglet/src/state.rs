@@ -20,7 +20,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use model::{Bytes, End, FinalUsage, InstanceId, MachineReport, Resources, Span, Stamp, Time};
+use model::{
+    Bytes, End, FinalUsage, InstanceId, MachineReport, Resources, Span, Stamp, StartLatency, Time,
+};
 use poll::{Desired, DesiredAlloc, Order, OrderRefused, Report, Stop, TaskReport, TaskStatus};
 use spec::LogSettings;
 
@@ -35,7 +37,7 @@ use cpu::Cpus;
 pub use cpu::{CpuReading, CpuRound};
 pub use disk::{DiskAmount, DiskReport, DiskUse};
 pub use effect::Effect;
-use local::{Local, Phase, StopCause};
+use local::{Local, Phase, StartTimer, StopCause};
 pub use memory::{MemoryReport, memory_reserve};
 use notice::GivenNotice;
 use ports::Ports;
@@ -87,6 +89,9 @@ impl Settings {
 pub enum Input {
     /// Time passed: does everything that is due.
     Tick,
+    /// What an instance needs was fetched, and how long that took: nothing if it was there. Comes before
+    /// [`Input::Started`].
+    Fetched(InstanceId, Span),
     /// An instance's program is running.
     Started(InstanceId),
     /// An instance could not be given its notice.
@@ -294,7 +299,9 @@ impl Borglet {
                 let uid = self.free_uid().unwrap_or(self.settings.first_uid);
                 let alloc = desired.alloc.and_then(|alloc| allocs.get(&alloc));
                 let launch = Launch::new(desired, alloc, uid);
-                self.tasks.insert(instance, Local::new(launch, Phase::Waiting));
+                let start = Some(StartTimer::ordered(now));
+                let local = Local { start, ..Local::new(launch, Phase::Waiting) };
+                self.tasks.insert(instance, local);
             }
         }
         self.settle(now, effects);
@@ -319,6 +326,12 @@ impl Borglet {
             }
             Input::Memory(report) => self.handle_memory(now, &report, effects),
             Input::Reservations(reservations) => self.reserve_memory(reservations),
+            Input::Fetched(instance, took) => {
+                let local = self.tasks.get_mut(&instance);
+                if let Some(start) = local.and_then(|local| local.start.as_mut()) {
+                    start.fetched(took);
+                }
+            }
             Input::Started(instance) => self.started(now, instance),
             Input::NoticeFailed(instance) => self.notice_failed(instance),
             Input::Ended(instance, end, usage) => {
@@ -393,7 +406,8 @@ impl Borglet {
                 Phase::Running(watch) => watch.check.clone(),
                 _ => String::new(),
             };
-            TaskReport { instance: *instance, status, check }
+            let latency = local.start.map_or(StartLatency::UNKNOWN, StartTimer::latency);
+            TaskReport { instance: *instance, status, check, latency }
         };
         let mut tasks: Vec<_> = self.tasks.iter().map(task).chain(self.allocs.report()).collect();
         tasks.sort_unstable_by_key(|report| report.instance);
@@ -502,6 +516,9 @@ impl Borglet {
     fn started(&mut self, now: Time, instance: InstanceId) {
         self.readiness.started();
         let Some(local) = self.tasks.get_mut(&instance) else { return };
+        if let Some(start) = &mut local.start {
+            start.started(now);
+        }
         match &mut local.phase {
             Phase::Starting => {
                 local.phase = Phase::Running(checks::tracker(&local.launch.desired, now));

@@ -8,6 +8,7 @@ mod notice;
 mod ports;
 mod readiness;
 mod savers;
+mod start_latency;
 
 use std::sync::Arc;
 

@@ -14,6 +14,7 @@ mod quota;
 mod replicas;
 mod secrets;
 mod services;
+mod start_latency;
 mod update;
 mod user;
 mod violation;
@@ -116,6 +117,7 @@ impl Cell {
                 }
                 loads.entry(machine).or_default().add(job, instance, placement);
                 self.check_alloc(job, instance, placement, found);
+                self.check_start_latency(job, instance, placement, found);
             }
             jobs += 1;
             tasks += u64::from(job.rows());

@@ -81,6 +81,8 @@ pub struct Proposal {
     pub number: u64,
     /// The index of the copy on which it was made.
     pub made_at: LogIndex,
+    /// When the pass that made them began.
+    pub began: Time,
     /// The assignments; each is accepted or rejected on its own.
     pub assignments: Vec<Assignment>,
 }
@@ -325,6 +327,7 @@ impl Follower {
         let (number, until) = (self.proposals, now + PROPOSAL_TIMEOUT);
         let instances = plan.assignments.iter().map(|assignment| assignment.instance).collect();
         self.proposed = Some(Proposed { number, instances, until });
-        Some(Proposal { number, made_at: plan.made_at, assignments: plan.assignments })
+        let (made_at, assignments) = (plan.made_at, plan.assignments);
+        Some(Proposal { number, made_at, began: now, assignments })
     }
 }

@@ -112,7 +112,7 @@ fn differs(
         TaskStatus::Running { healthy } => {
             let known = match placement.phase {
                 Phase::Starting => {
-                    observations.push(Observation::Started { instance });
+                    observations.push(Observation::Started { instance, latency: said.latency });
                     (!reported).then_some(true)
                 }
                 Phase::Started { health: Health::Unknown, .. } => None,
@@ -134,7 +134,7 @@ fn differs(
             let has_run =
                 matches!(end, End::Exited { .. } | End::Signalled { .. } | End::OutOfMemory { .. });
             if has_run && placement.phase == Phase::Starting && placement.stop.is_none() {
-                observations.push(Observation::Started { instance });
+                observations.push(Observation::Started { instance, latency: said.latency });
             }
             let (end, usage) = (cell.kept_end(end), *usage);
             observations.push(Observation::Ended { instance, end, usage });

@@ -161,6 +161,7 @@ impl World {
     ) {
         let tasks = tasks.iter().map(|(index, status)| TaskReport {
             check: String::new(),
+            latency: model::StartLatency::UNKNOWN,
             instance: instance(*index, 1),
             status: status.clone(),
         });
@@ -309,7 +310,7 @@ fn a_program_that_has_ended_was_started() {
     world.submit(1);
     world.assign(0);
     world.tick();
-    let started = Observation::Started { instance: instance(0, 1) };
+    let started = Observation::started(instance(0, 1));
     world.apply(&Op::Observe { machine: M1, observations: vec![started] });
     let end = TaskStatus::Ended(End::Exited { code: 0 }, model::FinalUsage::UNMEASURED);
     let stamp = world.cell.index().0;
@@ -327,7 +328,7 @@ fn usage_leads_to_no_operation_and_to_no_sooner_poll() {
     world.tick();
     let running = [(0, TaskStatus::Running { healthy: Some(true) })];
     assert!(world.answer(true, 5, &running).contains("Started"));
-    let started = Observation::Started { instance: instance(0, 1) };
+    let started = Observation::started(instance(0, 1));
     world.apply(&Op::Observe { machine: M1, observations: vec![started] });
     world.answer(false, 5, &running);
     let (cell, next) = (world.cell.image(), world.shard.next_tick());

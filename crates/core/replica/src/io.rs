@@ -114,7 +114,7 @@ pub enum Input {
     /// A machine enrols or renews its certificate, or a replica's process joins.
     Enrolment(Ticket, Op),
     /// A scheduler's proposal.
-    Propose(Ticket, SchedulerName, Vec<Assignment>),
+    Propose(Ticket, SchedulerName, Vec<Assignment>, Option<Time>),
     /// A linearizable read.
     Read(Ticket),
     /// A message of another replica.

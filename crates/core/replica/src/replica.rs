@@ -350,8 +350,8 @@ impl<C: Codec> Replica<C> {
                 self.request(now, ticket, &Op::Request { id, by, mutation }, outputs);
             }
             Input::Enrolment(ticket, op) => self.request(now, ticket, &op, outputs),
-            Input::Propose(ticket, by, assignments) => {
-                self.request(now, ticket, &Op::Assign { by, assignments }, outputs);
+            Input::Propose(ticket, by, assignments, began) => {
+                self.request(now, ticket, &Op::Assign { by, assignments, began }, outputs);
             }
             Input::Read(ticket) => match self.reads.len() < self.settings.waiting_max {
                 true => self.reads.ask(ticket),

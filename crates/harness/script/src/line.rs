@@ -5,8 +5,8 @@ use std::sync::Arc;
 use cell::{AddMachine, Assignment, Cell, MemberChange, Observation, Op, RequestId, Reservation};
 use model::{
     Bytes, CellName, CollectionId, DirectoryId, End, FinalUsage, InstanceId, KeyDigest, Level,
-    MachineId, MachineName, MachineReport, NoticeDelivery, ReplicaId, Resources, SessionId, Span,
-    Time,
+    MachineId, MachineName, MachineReport, NoticeDelivery, ReplicaId, Resources, SchedulerName,
+    SessionId, Span, StartLatency, StartPart, Time,
 };
 
 use crate::language::not_a_line;
@@ -99,10 +99,16 @@ impl Names<'_> {
                 machine: self.machine(name)?,
                 report: Arc::new(machine_report(options)?),
             },
-            ["assign", assignments @ ..] => {
+            ["assign", words @ ..] => {
+                let began = words.first().and_then(|word| word.strip_prefix("began="));
+                let assignments = words.get(usize::from(began.is_some())..).unwrap_or_default();
                 let assignments = assignments.join(" ");
                 let assignments = assignments.split(';').map(|text| self.assignment(text));
-                Op::assign(assignments.collect::<Result<_, _>>()?)
+                Op::Assign {
+                    by: SchedulerName::main(),
+                    assignments: assignments.collect::<Result<_, _>>()?,
+                    began: began.map(seconds).transpose()?.map(|began| Time::ZERO + began),
+                }
             }
             ["reserve", id, amounts @ ..] => Op::Reserve(vec![reservation(id, amounts)?]),
             ["unreachable", name] => Op::MachineUnreachable { machine: self.machine(name)? },
@@ -260,10 +266,23 @@ fn replica_report(
     })
 }
 
+/// How long a machine took for the parts of a start: `fetch=SECONDS start=SECONDS`.
+fn start_latency(parts: &[&str]) -> Result<StartLatency, ScriptError> {
+    parts.iter().try_fold(StartLatency::UNKNOWN, |latency, word| {
+        let (key, value) = option(word)?;
+        let part = [StartPart::Fetch, StartPart::Start].into_iter().find(|it| it.name() == key);
+        let part = part.ok_or_else(|| no_such_option(key, &["fetch", "start"]))?;
+        Ok(latency.with(part, seconds(value)?))
+    })
+}
+
 /// What a machine observes of an instance, if the words say that.
 fn observation(words: &[&str]) -> Result<Option<(InstanceId, Observation)>, ScriptError> {
     let (id, observation) = match words {
-        ["started", id] => (instance(id)?, Observation::Started { instance: instance(id)? }),
+        ["started", id, parts @ ..] => {
+            let (instance, latency) = (instance(id)?, start_latency(parts)?);
+            (instance, Observation::Started { instance, latency })
+        }
         ["health", id, state, text @ ..] => {
             let healthy = match *state {
                 "good" => true,

@@ -81,9 +81,9 @@ const LINES: &[&str] = &[
     "bootstrap cc root",
     "machine m3 address=h3:1 cpu=2000 ram=2048 ports=none is=rack:r1 held=22-22:sshd",
     "describe m1",
-    "assign 1-1-1 m1 31000,31001 in 2-0-1 evicting 1-0-1; 2-0-1 m1",
+    "assign began=3 1-1-1 m1 31000,31001 in 2-0-1 evicting 1-0-1; 2-0-1 m1",
     "reserve 1-0-1 cpu=50 ram=10 sample=7",
-    "started 1-0-1",
+    "started 1-0-1 fetch=20 start=2",
     "health 1-0-1 bad HTTP 503 on m1",
     "unready 1-0-1 no answer on m1",
     "ended 1-0-1 not-started no such file using 1500 10 on m1",
@@ -276,7 +276,7 @@ fn a_bad_line_is_explained_and_changes_nothing() {
         > assign 1-0 m1
         '1-0' is not an instance such as 1-0-1
         > started
-        wrong arguments; usage: started INSTANCE [on MACHINE]
+        wrong arguments; usage: started INSTANCE [fetch=SECONDS] [start=SECONDS] [on MACHINE]
         > started 1-0-1 on m9
         there is no machine 'm9'
         > health 1-0-1 ill

@@ -401,7 +401,7 @@ impl InvariantChecker {
             self.violated(wrong);
         }
         match &event.kind {
-            EventKind::Start { machine } => {
+            EventKind::Start { machine, .. } => {
                 self.names.insert(id.task(), (id.generation, *machine));
             }
             EventKind::Finish => {

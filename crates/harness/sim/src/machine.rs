@@ -458,6 +458,15 @@ impl Machine {
         }
     }
 
+    /// How long what an instance needs was fetched, if its program begins to run now.
+    pub(crate) fn fetched(&self, id: InstanceId, step: &TaskStep) -> Option<Span> {
+        let process = self.processes.get(&id)?;
+        let begins = matches!((step, &process.phase), (TaskStep::Begins, ProcessPhase::Starting));
+        // Some have everything they need.
+        let parts = u64::from(id.index.0 % 3);
+        begins.then(|| Span(process.incarnation.begins.0.saturating_mul(parts) / 3))
+    }
+
     /// A task's event takes effect; returns the input for its Borglet, if that runs.
     pub(crate) fn pass(
         &mut self,

@@ -137,6 +137,8 @@ pub(crate) enum Event {
         host: usize,
         incarnation: Option<u64>,
         number: u64,
+        /// When the pass that made it began.
+        began: Time,
         assignments: Vec<cell::Assignment>,
     },
     /// The rival scheduler takes its turn.
@@ -399,8 +401,8 @@ impl<C: Codec> World<C> {
             Event::Reads => self.reads(),
             Event::ReadAsked { host } => self.read_asked(host),
             Event::Asked(asked) => self.asked(*asked),
-            Event::Proposed { host, incarnation, number, assignments } => {
-                self.proposed(host, incarnation, number, assignments);
+            Event::Proposed { host, incarnation, number, began, assignments } => {
+                self.proposed(host, incarnation, number, began, assignments);
             }
             Event::Told(told) => self.told(*told),
             Event::GivesUp { client, attempt } => self.gives_up(client, attempt),

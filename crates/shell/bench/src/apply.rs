@@ -294,7 +294,7 @@ impl World {
             let incarnation = &mut self.incarnations[position];
             let instance = incarnation.instance();
             let end = End::Exited { code: 1 };
-            steps[0].push(incarnation.observed(Observation::Started { instance }));
+            steps[0].push(incarnation.observed(Observation::started(instance)));
             steps[1].push(incarnation.observed(Observation::Ended {
                 instance,
                 end,

@@ -254,7 +254,7 @@ fn started(cell: &mut Cell, at: Time) -> Vec<EstimatedTask> {
     });
     let incarnations: Vec<EstimatedTask> = tasks.collect();
     for EstimatedTask { instance, machine, .. } in &incarnations {
-        let observations = vec![Observation::Started { instance: *instance }];
+        let observations = vec![Observation::started(*instance)];
         cell.apply(at, &Op::Observe { machine: *machine, observations });
     }
     incarnations
@@ -283,7 +283,7 @@ fn incarnation_bytes(cell: &Cell, incarnations: &[EstimatedTask]) -> anyhow::Res
     };
     let ops = [
         Op::assign(vec![assignment]),
-        observed(Observation::Started { instance }),
+        observed(Observation::started(instance)),
         observed(Observation::Ended { instance, end, usage }),
     ];
     let bytes = |op: &Op| formats::log::encode_record(cell.time(), op).len() as u64;

@@ -160,7 +160,7 @@ impl OperationHistory {
                 ports: vec![],
                 victims: vec![],
             }]),
-            3 => observe(Observation::Started { instance }),
+            3 => observe(Observation::started(instance)),
             _ => {
                 self.step = 0;
                 observe(Observation::Ended {

@@ -74,7 +74,7 @@ fn measure(size: ApplySize) -> anyhow::Result<Figures> {
     let (mut operations, mut spent, mut longest) = (0, Duration::ZERO, Duration::ZERO);
     for instance in instances {
         let machine = cell.placement(instance).context("a task has no machine")?.machine;
-        let observations = vec![Observation::Started { instance }];
+        let observations = vec![Observation::started(instance)];
         let at = Time(cell.time().0 + 10);
         let applied = cell.apply(at, &Op::Observe { machine, observations });
         let (index, begun) = (changes.index(), thread_time());

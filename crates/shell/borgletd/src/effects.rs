@@ -439,6 +439,7 @@ impl Executor {
                 Ok(provided) => provided,
                 Err(error) => return Ok(Begun::NotProvided(error)),
             };
+            self.tell(Input::Fetched(launch.instance, provided.fetched)).await;
             turn = start.unless_stopped(self.set_ups.of(&launch.desired.user)).await?;
         }
         let files = self.files.clone();

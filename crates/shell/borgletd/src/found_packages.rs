@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use borglet::ImageDefaults;
 use linux::record::{Bind, ImageRoot, SecretVariable};
+use model::Span;
 
 /// What a task finds of its packages.
 #[derive(Debug, Default)]
@@ -14,6 +15,8 @@ pub(super) struct FoundPackages {
     pub(super) secret_env: Vec<SecretVariable>,
     /// Its root, if that is an image.
     pub(super) image: Option<FoundImage>,
+    /// How long it took until they were here; zero if they were.
+    pub(super) fetched: Span,
 }
 
 /// An image on this machine.

@@ -30,7 +30,7 @@ use api::v1;
 use borglet::{Desired, PACKAGES_DIRECTORY};
 use client::packages::{PackageReader, StoreError};
 use linux::record::{Bind, ImageRoot};
-use model::{Bytes, Digest, HeldPackage, ImageArchitecture, InstanceId, PackageId, Random};
+use model::{Bytes, Digest, HeldPackage, ImageArchitecture, InstanceId, PackageId, Random, Span};
 use package::manifest::{Layer, Manifest};
 use process::clock::Clock;
 use process::renewal::{Masters, explained};
@@ -104,18 +104,23 @@ impl Packages {
     /// # Errors
     /// When one cannot be fetched, with the reason; nothing is left of it then.
     pub(super) async fn begin(&self, desired: &Desired) -> anyhow::Result<FoundPackages> {
-        let mut found = FoundPackages::default();
+        let (mut found, mut missed, begun) = (FoundPackages::default(), false, Instant::now());
         if let Some(image) = &desired.spec.image {
             let id = image.of(&desired.user);
-            let image = self.image(desired, &id).await;
+            let image = self.image(desired, &id, &mut missed).await;
             found.image = Some(image.with_context(|| format!("cannot fetch image {id}"))?);
         }
         for package in &desired.spec.packages {
             let id = package.of(&desired.user);
-            let files = self.files(desired, &id).await;
+            let files = self.files(desired, &id, &mut missed).await;
             let source = files.with_context(|| format!("cannot fetch package {id}"))?;
             let target = PathBuf::from(PACKAGES_DIRECTORY).join(id.name.as_str());
             found.binds.push(Bind { source, target, writable: false });
+        }
+        if missed {
+            let took = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+            // Else it looks as if everything had been here.
+            found.fetched = Span(took).max(Span::from_millis(1));
         }
         Ok(found)
     }
@@ -170,16 +175,28 @@ impl Packages {
         lock(&self.0.used).values().flatten().copied().collect()
     }
 
-    /// The directory with the files of a package.
-    async fn files(&self, desired: &Desired, id: &PackageId) -> anyhow::Result<PathBuf> {
+    /// The directory with the files of a package. Sets `missed` if they were not here.
+    async fn files(
+        &self,
+        desired: &Desired,
+        id: &PackageId,
+        missed: &mut bool,
+    ) -> anyhow::Result<PathBuf> {
         let (digest, manifest, sources) = self.find(id).await?;
         let layer = files_of(&manifest)?;
         self.0.versions.used(digest, std::slice::from_ref(layer));
-        let mut layers = self.layers(desired, std::slice::from_ref(layer), &sources).await?;
+        let mut layers =
+            self.layers(desired, std::slice::from_ref(layer), &sources, missed).await?;
         layers.pop().context("it has no layer")
     }
 
-    async fn image(&self, desired: &Desired, id: &PackageId) -> anyhow::Result<FoundImage> {
+    /// An image. Sets `missed` if a layer of it was not here.
+    async fn image(
+        &self,
+        desired: &Desired,
+        id: &PackageId,
+        missed: &mut bool,
+    ) -> anyhow::Result<FoundImage> {
         let (digest, manifest, sources) = self.find(id).await?;
         let here = ImageArchitecture::of_machine(std::env::consts::ARCH);
         let variant = manifest.variant(here).ok_or_else(|| {
@@ -201,7 +218,7 @@ impl Packages {
         ensure!(!layers.is_empty(), "it has no files");
         let stop_signal = config.stop_signal_number()?;
         self.0.versions.used(digest, &layers);
-        let layers = self.layers(desired, &layers, &sources).await?;
+        let layers = self.layers(desired, &layers, &sources, missed).await?;
         Ok(FoundImage {
             root: ImageRoot { layers, user: config.user.clone() },
             defaults: image::defaults(config),
@@ -212,10 +229,11 @@ impl Packages {
 
     /// What a package consists of, and where its parts are read.
     async fn find(&self, id: &PackageId) -> anyhow::Result<(Digest, Arc<Manifest>, Sources)> {
-        let v1::ReadPackageResponse { right, package, stores, holders } = self.right(id).await?;
+        let v1::ReadPackageResponse { right, package, stores, silent_stores, holders } =
+            self.right(id).await?;
         let digest = package.unwrap_or_default().digest;
         let digest: Digest = digest.parse().context("the master's answer")?;
-        let store = stores.first().ok_or(StoreError::NoStore)?;
+        let store = stores.first().ok_or_else(|| StoreError::none(&silent_stores))?;
         let (credentials, right) = (&self.0.credentials, right.unwrap_or_default());
         let store = PackageReader::new(store, credentials, right.clone())?;
         let manifest = self.manifest(store.clone(), digest).await?;
@@ -232,12 +250,14 @@ impl Packages {
         Ok((digest, manifest, Sources { store, peers }))
     }
 
-    /// The directories of layers, which are fetched side by side if they are not here.
+    /// The directories of layers, which are fetched side by side if they are not here. Sets `missed` if
+    /// one was not.
     async fn layers(
         &self,
         desired: &Desired,
         layers: &[Layer],
         sources: &Sources,
+        missed: &mut bool,
     ) -> anyhow::Result<Vec<PathBuf>> {
         let user = &desired.user;
         // Before they are looked for: they are not removed from here on.
@@ -248,6 +268,7 @@ impl Packages {
         let missing: Vec<(Digest, Bytes)> =
             missing.map(|layer| (layer.digest, fetched_bytes(layer))).collect();
         if !missing.is_empty() {
+            *missed = true;
             let (packages, user) = (self.clone(), user.clone());
             // A task of its own: the start may be prevented while something is removed.
             let made = tokio::spawn(async move {
@@ -306,7 +327,7 @@ impl Packages {
             let error = match self.ask(&request).await {
                 Ok(response) if !response.stores.is_empty() => return Ok(response),
                 // A store that has just started is not known at once.
-                Ok(_) => anyhow::Error::from(StoreError::NoStore),
+                Ok(response) => anyhow::Error::from(StoreError::none(&response.silent_stores)),
                 Err(error) => error,
             };
             let refused = error.downcast_ref::<Status>().is_some_and(is_final);

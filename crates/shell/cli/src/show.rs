@@ -11,11 +11,10 @@ use client::{Connection, Target};
 use command::output::{self, Format, Listing};
 use command::{Done, Failure, job_address, with_cell};
 use model::{FinalUsage, Priority, Resources, Span, Time};
-use present::amount;
+use present::{amount, start_lost};
 
 use super::usage;
-use super::{ListArgs, StatusArgs, run, why};
-use crate::lost_start::start_lost;
+use super::{ListArgs, StatusArgs, run, start_latency, why};
 
 /// The polling interval of `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
@@ -76,13 +75,14 @@ pub(super) fn status(cell: Target<'_>, args: &StatusArgs) -> Done {
             }
             let format = args.list.output.clone();
             let with_tasks = !args.jobs.is_empty();
+            let selects = some.is_some();
             let mut used = JobsUsage::default();
             if with_tasks && format == Format::Wide && args.list.at.is_none() {
                 used = used_by(&connection, &answer.jobs).await;
             }
             let shown = move || match (&format, with_tasks) {
                 (Format::Table | Format::Wide, true) => {
-                    let show = |job| show_job(&format, job, &used, answer.time);
+                    let show = |job| show_job(&format, job, selects, &used, answer.time);
                     answer.jobs.iter().try_for_each(show)?;
                     used.note.iter().for_each(|note| output::say(&format!("note: {note}\n")));
                     Ok(())
@@ -178,7 +178,7 @@ fn show_jobs(format: &Format, answer: &v1::StatusResponse) -> Done {
                 let ended = counts.finished + counts.failed + counts.killed;
                 vec![
                     job_name(job),
-                    word::<v1::JobState>(job.state).into_owned(),
+                    present::job_state(job).into_owned(),
                     priority(job.spec.as_ref().and_then(|spec| spec.priority)),
                     counts.tasks.to_string(),
                     counts.pending.to_string(),
@@ -235,8 +235,14 @@ fn tally(job: &v1::JobStatus) -> String {
     parts.enumerate().map(part).collect::<Vec<_>>().join(", ")
 }
 
-/// Prints one job with its tasks.
-fn show_job(format: &Format, job: &v1::JobStatus, used: &JobsUsage, now: u64) -> Done {
+/// Prints one job with its tasks, or with those that were selected.
+fn show_job(
+    format: &Format,
+    job: &v1::JobStatus,
+    selects: bool,
+    used: &JobsUsage,
+    now: u64,
+) -> Done {
     let priority = priority(job.spec.as_ref().and_then(|spec| spec.priority));
     let age = Time(now).since(Time(job.submitted));
     let why = match (job.waits_for.as_slice(), job.reason.as_str()) {
@@ -259,7 +265,7 @@ fn show_job(format: &Format, job: &v1::JobStatus, used: &JobsUsage, now: u64) ->
     output::print(&format!(
         "{}  {}{why}  {priority}{within}  {}{version}  submitted {age} ago\n",
         job_name(job),
-        word::<v1::JobState>(job.state),
+        present::job_state(job),
         tally(job),
     ))?;
     if let Some(limits) = limits(job).filter(|_| *format == Format::Wide) {
@@ -331,7 +337,12 @@ fn show_job(format: &Format, job: &v1::JobStatus, used: &JobsUsage, now: u64) ->
         headings.insert(5, "ALLOC");
         shown += 1;
     }
-    output::print(&output::table(&headings[..shown], job.tasks.iter().map(row).collect()))
+    output::print(&output::table(&headings[..shown], job.tasks.iter().map(row).collect()))?;
+    match (format, selects) {
+        (Format::Wide, _) => output::print(&start_latency::table(job)),
+        (_, true) => output::print(&start_latency::lines(job)),
+        (_, false) => Ok(()),
+    }
 }
 
 /// The limit of a job that is autoscaled, and its user's own if that was another: `limits 0.05 cores, 32 MiB,
@@ -480,7 +491,7 @@ mod tests {
             not_before: 40_000_000,
             ..v1::TaskStatus::default()
         };
-        let expected = format!("{reason}; tried 4 times, next in 32 s");
+        let expected = format!("could not start: {reason}; tried 4 times, next in 32 s");
         assert_eq!(last_end(&task, 8_000_000), expected);
     }
 

@@ -8,9 +8,9 @@ use client::Target;
 use command::output::{self, Format, Listing};
 use command::{Done, Failure, with_cell};
 use model::{Bytes, Priority, Resources, Time};
+use present::{lost_starts, start_lost};
 
 use super::WhyArgs;
-use super::lost_start::start_lost;
 use super::moment::Moment;
 use super::selection::{Among, choose};
 
@@ -66,7 +66,11 @@ fn overview(cell: Target<'_>, args: &WhyArgs) -> Done {
             .ask(request, async |mut client, request| client.jobs.status(request).await)
             .await?;
         let waits = |job: &v1::JobStatus| {
-            job.counts.is_some_and(|counts| counts.pending > 0 || counts.queued > 0)
+            job.counts.is_some_and(|counts| {
+                // One that is being started may have been tried before.
+                let starting = counts.scheduled > counts.running;
+                counts.pending > 0 || counts.queued > 0 || starting
+            })
         };
         let mut answers = Vec::new();
         for job in status.jobs.into_iter().filter(waits).take(OVERVIEW_MAX + 1) {
@@ -80,6 +84,7 @@ fn overview(cell: Target<'_>, args: &WhyArgs) -> Done {
             );
         }
         let more = answers.len() > OVERVIEW_MAX;
+        answers.retain(says_something);
         answers.truncate(OVERVIEW_MAX);
         if !matches!(args.output, Format::Table | Format::Wide) {
             return show_several(&args.output, &answers);
@@ -109,6 +114,10 @@ fn first_reason(answer: &v1::WhyResponse) -> (bool, String) {
         let until = until(&answer.waits_for);
         return (true, format!("{name}  {} task{s} queued {until}\n", answer.queued));
     }
+    if let (0, [first, ..]) = (answer.pending, answer.starting.as_slice()) {
+        let why = lost_starts(first.tries, first.last_end.as_ref()).unwrap_or_default();
+        return (true, format!("{name}  {}: {why}\n", started_again(first, answer)));
+    }
     let s = if answer.pending == 1 { "" } else { "s" };
     let pending = format!("{name}  {} task{s} pending", answer.pending);
     // Of all groups of tasks, one that does not become placeable by waiting comes first.
@@ -120,6 +129,14 @@ fn first_reason(answer: &v1::WhyResponse) -> (bool, String) {
 
 /// The first reason of a group, and whether it passes by waiting.
 fn group_reason(group: &v1::PendingGroup, time: u64) -> (bool, String) {
+    let last_end = group.last_end.as_ref();
+    let lost = group
+        .pending_cause
+        .as_ref()
+        .and_then(|cause| start_lost(cause, last_end, group.not_before, time));
+    if let Some(why) = lost {
+        return (true, why);
+    }
     if group.not_before > time {
         let end = match group.last_end_text.as_str() {
             "" => String::new(),
@@ -147,6 +164,25 @@ fn group_reason(group: &v1::PendingGroup, time: u64) -> (bool, String) {
     }
 }
 
+/// `2 of 5 tasks being started again (0-1)`.
+fn started_again(group: &v1::StartingGroup, answer: &v1::WhyResponse) -> String {
+    let tasks: u32 = group.tasks.iter().map(|range| range.last - range.first + 1).sum();
+    let s = if answer.tasks == 1 { "" } else { "s" };
+    let which = match tasks == answer.tasks {
+        true => String::new(),
+        false => format!(" ({})", ranges(&group.tasks)),
+    };
+    format!("{tasks} of {} task{s} being started again{which}", answer.tasks)
+}
+
+/// Whether there is a reason why a task does not run.
+fn says_something(answer: &v1::WhyResponse) -> bool {
+    answer.queued > 0
+        || !answer.groups.is_empty()
+        || !answer.rejecting.is_empty()
+        || !answer.starting.is_empty()
+}
+
 fn name(answer: &v1::WhyResponse) -> String {
     format!("{}/{}", answer.user, answer.job)
 }
@@ -154,9 +190,7 @@ fn name(answer: &v1::WhyResponse) -> String {
 /// Prints the explanations of several jobs; as a table, only of those with pending tasks.
 fn show_several(format: &Format, answers: &[v1::WhyResponse]) -> Done {
     if let Format::Table | Format::Wide = format {
-        let waits = |answer: &&v1::WhyResponse| {
-            answer.queued > 0 || !answer.groups.is_empty() || !answer.rejecting.is_empty()
-        };
+        let waits = |answer: &&v1::WhyResponse| says_something(answer);
         let text: String = answers.iter().filter(waits).map(show).collect();
         return match (text.is_empty(), answers) {
             (true, [one]) => output::print(&show(one)),
@@ -194,7 +228,7 @@ fn show(answer: &v1::WhyResponse) -> String {
             answer.queued, answer.index
         );
     }
-    if answer.groups.is_empty() && answer.scores.is_empty() && answer.rejecting.is_empty() {
+    if !says_something(answer) && answer.scores.is_empty() {
         return format!("{name}: no task is pending\n");
     }
     let mut text = String::new();
@@ -204,6 +238,10 @@ fn show(answer: &v1::WhyResponse) -> String {
             "{name}: tasks are placed on {machine}, which rejects this cell's orders\n next: bourg \
              machine show {machine}, then bourg machine obey {machine}"
         );
+    }
+    for group in &answer.starting {
+        let Some(why) = lost_starts(group.tries, group.last_end.as_ref()) else { continue };
+        let _infallible = writeln!(text, "{name}: {}\n {why}", started_again(group, answer));
     }
     for group in &answer.groups {
         show_group(&mut text, answer, group, &name);
@@ -256,7 +294,7 @@ fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGr
             writeln!(text, " it crashed on {machines} recently: the scheduler prefers others");
     }
     if let Some(why) = &start_lost {
-        let _infallible = writeln!(text, " its last start failed: {why}");
+        let _infallible = writeln!(text, " {why}");
     } else if !group.last_end_text.is_empty() {
         let _infallible = writeln!(text, " its last run ended: {}", group.last_end_text);
     }

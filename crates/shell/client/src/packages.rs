@@ -35,6 +35,14 @@ pub enum StoreError {
     /// The cell has no store.
     #[error("the cell has no store of packages: start one with bourg packages")]
     NoStore,
+    /// No store answers any more.
+    #[error(
+        "the store of packages at {store} does not answer: see that it runs and reaches the masters"
+    )]
+    Silent {
+        /// The address of the one that was heard of last.
+        store: String,
+    },
     /// It cannot be reached, or it has rejected the request.
     #[error("the store of packages at {store}: {why}")]
     Failed {
@@ -56,6 +64,17 @@ pub enum StoreError {
     /// What produces the chunks has failed.
     #[error(transparent)]
     Source(#[from] std::io::Error),
+}
+
+impl StoreError {
+    /// No store is named to read from or to upload to: there is none, or those that there are do not answer.
+    #[must_use]
+    pub fn none(silent: &[String]) -> Self {
+        match silent {
+            [store, ..] => Self::Silent { store: store.clone() },
+            [] => Self::NoStore,
+        }
+    }
 }
 
 /// A store, connected lazily.

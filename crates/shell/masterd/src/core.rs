@@ -106,7 +106,10 @@ pub(crate) fn start(parts: Components) -> anyhow::Result<Core> {
     }
     let term = recovered.checkpoint.as_ref().map_or(Term(0), |(_, term)| *term);
     let origin = Origin { term, restore_epoch: recovered.restore_epoch };
-    let codec = CountedRecords(Arc::clone(&metrics.evictions));
+    let codec = CountedRecords {
+        evictions: Arc::clone(&metrics.evictions),
+        starts: metrics.starts.clone(),
+    };
     let replica = Replica::new(settings, codec, clock.now(), recovered, bootstrap)?;
     tracing::info!("read {records} records after index {}", replica.cell().index());
     let cell = replica.cell().clone();
@@ -225,7 +228,9 @@ impl Thread {
                         Input::Request(ticket, id, by.user, mutation)
                     }
                     Request::Enrolment(op) => Input::Enrolment(ticket, op),
-                    Request::Propose(by, assignments) => Input::Propose(ticket, by, assignments),
+                    Request::Propose(by, assignments, began) => {
+                        Input::Propose(ticket, by, assignments, began)
+                    }
                 };
                 self.batcher.hold(Instant::now(), ticket, ask);
                 None
@@ -396,6 +401,7 @@ impl Thread {
         let caught_up = self.caught_up || self.leads.is_some();
         if caught_up {
             self.metrics.evictions.begin();
+            self.metrics.starts.begin();
         }
         let cell = self.replica.cell();
         rescheduling::tell(self.view.borrow().cell.rescheduling(), cell);

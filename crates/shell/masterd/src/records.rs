@@ -6,7 +6,7 @@ use cell::{Applied, Cell, Op};
 use model::Time;
 
 use crate::disk::events;
-use crate::metrics::EvictionMetrics;
+use crate::metrics::{EvictionMetrics, StartMetrics};
 
 /// The encoding of operations in the log: protobuf.
 pub struct Records;
@@ -29,8 +29,13 @@ impl replica::Codec for Records {
     }
 }
 
-/// The same encoding for a running master, which counts the evictions among the events.
-pub(crate) struct CountedRecords(pub(crate) Arc<EvictionMetrics>);
+/// The same encoding for a running master, which counts evictions and starts among the events.
+pub(crate) struct CountedRecords {
+    /// The evictions.
+    pub(crate) evictions: Arc<EvictionMetrics>,
+    /// Where the time of the starts went.
+    pub(crate) starts: StartMetrics,
+}
 
 impl replica::Codec for CountedRecords {
     fn encode(&self, at: Time, op: &Op) -> Vec<u8> {
@@ -46,7 +51,8 @@ impl replica::Codec for CountedRecords {
     }
 
     fn events(&self, cell: &Cell, applied: &Applied) -> Vec<u8> {
-        self.0.count(cell, applied);
+        self.evictions.count(cell, applied);
+        self.starts.count(cell, applied);
         Records.events(cell, applied)
     }
 }

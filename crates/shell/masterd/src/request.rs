@@ -1,7 +1,7 @@
 //! The requests to the core, and their principals.
 
 use cell::{Assignment, Mutation, Op, RequestId};
-use model::{SchedulerName, Serial, UserName};
+use model::{SchedulerName, Serial, Time, UserName};
 
 use crate::caller::Caller;
 
@@ -24,7 +24,7 @@ pub(crate) enum Request {
     /// A request of a machine that joins, renews its certificate or reads secrets, or of a replica that joins.
     Enrolment(Op),
     /// Decide about proposed assignments.
-    Propose(SchedulerName, Vec<Assignment>),
+    Propose(SchedulerName, Vec<Assignment>, Option<Time>),
 }
 
 impl Request {

@@ -7,6 +7,7 @@
 //! and answer by the [`door`]. Each subject has a file of its name.
 
 mod access;
+mod announced_stores;
 mod checkpoint_download;
 mod dispatch;
 mod door;

@@ -3,7 +3,7 @@
 use api::event::Record;
 use api::v1;
 use event::{Actor, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject};
-use model::{FinalUsage, Grant, PackageReaders};
+use model::{End, FinalUsage, Grant, PackageReaders, StartPart};
 use process::moment::shown;
 use spec::LogSettings;
 
@@ -144,6 +144,8 @@ fn detail(record: &Record) -> String {
         EventKind::Submit { cause } => cause.to_string(),
         EventKind::Schedule { alloc: Some(alloc), .. } => with(format!("in alloc {}", alloc.index)),
         EventKind::Evict { cause } => with(evicted(record, cause)),
+        // The event's own name says that it was lost.
+        EventKind::Lost { end: End::Lost { reason } } => with(reason.escape_debug().to_string()),
         EventKind::Fail { end: Some(end) } | EventKind::Lost { end } => with(end.to_string()),
         EventKind::Kill { why } => with(killed(record, why)),
         EventKind::Stop { why: StopReason::Kill(why) } => {
@@ -152,7 +154,16 @@ fn detail(record: &Record) -> String {
         EventKind::Stop { why: StopReason::Evict(cause) } => {
             with(format!("to be evicted: {}", evicted(record, cause)))
         }
-        EventKind::Health { check: Some(check), .. } => with(check.escape_debug().to_string()),
+        EventKind::Start { latency, .. } if !latency.is_unknown() => with(latency.to_string()),
+        EventKind::Health { check, latency, .. } => {
+            let after = latency.part(StartPart::Healthy).map(|took| format!("after {took}"));
+            let check = check.as_ref().map(|check| check.escape_debug().to_string());
+            match (check, after) {
+                (None, None) => on(),
+                (Some(said), None) | (None, Some(said)) => with(said),
+                (Some(check), Some(after)) => with(format!("{after}: {check}")),
+            }
+        }
         EventKind::Saved { attempts: 1, .. } => with("after 1 attempt".to_owned()),
         EventKind::Saved { attempts, .. } => with(format!("after {attempts} attempts")),
         EventKind::SaverGivenUp { reason, .. } => with(one_line(reason)),

@@ -6,14 +6,20 @@
 //!
 //! - [`amount`]: amounts with their units
 //! - [`event_words`]: what happened, by whom and why
+//! - [`job_state`]: what a job does
+//! - [`start_lost`]: why a task could not be started
 //! - [`machine_words`]: what machines offer tasks
 //! - [`table`]: columns of text
 
 pub mod amount;
 pub mod event_words;
+mod job_words;
+mod lost_start;
 pub mod machine_words;
 pub mod problem;
 mod table;
 
 pub use event_words::EventWords;
+pub use job_words::job_state;
+pub use lost_start::{lost_starts, start_lost};
 pub use table::table;

@@ -325,6 +325,7 @@ async fn propose(
         made_at: proposal.made_at.0,
         assignments: proposal.assignments.iter().map(Into::into).collect(),
         scheduler: String::new(),
+        began: Some(proposal.began.0),
     });
     request.set_timeout(PROPOSAL_TIMEOUT.to_std());
     let outcome = client.propose(request).await;

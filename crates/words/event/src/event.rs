@@ -7,8 +7,8 @@ use model::{
     Band, Capability, Certificate, CollectionId, End, FilePath, FinalUsage, GcuFactor, Grant,
     InstanceId, JobName, Level, LockMode, LockSessionId, LogIndex, MachineId, MachineName,
     MachineVolume, MemberChange, Package, PackageId, Reclamation, ReplicaId, Resources,
-    SchedulerName, SecretName, Serial, Service, Shortage, Span, UserName, Version, VolumeClaim,
-    VolumeName,
+    SchedulerName, SecretName, Serial, Service, Shortage, Span, StartLatency, UserName, Version,
+    VolumeClaim, VolumeName,
 };
 
 use spec::{CpuRam, FieldChange, LogSettings};
@@ -189,6 +189,8 @@ pub enum EventKind {
     Start {
         /// The machine.
         machine: MachineId,
+        /// Where the time went until then, as far as it is known.
+        latency: StartLatency,
     },
     /// Its health changed.
     Health {
@@ -196,6 +198,8 @@ pub enum EventKind {
         healthy: bool,
         /// What the check said that changed it, if anything.
         check: Option<Arc<str>>,
+        /// If its health check succeeded for the first time, how long that took.
+        latency: StartLatency,
     },
     /// It is being stopped, and has been given notice.
     Stop {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::{
     Appclass, CellName, End, FinalUsage, InstanceId, JobName, MachineReport, NoticeReason,
-    PortName, Priority, Resources, Span, Stamp, UserName, VolumeMount,
+    PortName, Priority, Resources, Span, Stamp, StartLatency, UserName, VolumeMount,
 };
 use spec::{LogSettings, Saver, TaskSpec};
 use thiserror::Error;
@@ -159,6 +159,9 @@ pub struct TaskReport {
     /// yet; may be empty. It does not change with every check, because a report that differs ends
     /// the hold of a poll.
     pub check: String,
+    /// How long the machine took to fetch what the instance needs, and to start it, by its own clock; known
+    /// from when its program runs, unless the Borglet was restarted meanwhile.
+    pub latency: StartLatency,
 }
 
 /// The status of an instance. An alloc is running and healthy once tasks can be started in it.

@@ -128,8 +128,16 @@ fn a_machine_fetches_a_package_when_the_store_is_back() {
     });
     until("it is tried again and again, and is no failure", || {
         let why = cell.ok("bourg why late");
-        why.contains("its last start failed: cannot fetch package") && why.contains("tried 2 times")
+        why.contains(" could not start: cannot fetch package") && why.contains("tried 2 times")
     });
+    // The same reason in the same words, whether it waits or is being tried again.
+    until("its status says the same", || {
+        let status = cell.ok("bourg status late");
+        status.contains("could not start: cannot fetch package") && status.contains("; tried ")
+    });
+    assert!(!cell.ok("bourg status late").contains("  running  "), "no program of it has run");
+    let events = cell.ok("bourg events late");
+    assert!(events.contains(", cannot fetch package") && !events.contains("lost: "), "{events}");
     std::fs::rename(&aside, &store).expect("it is moved back");
     until("it runs", || cell.ok("bourg status late -o tasks.0.state").contains("finished"));
 }

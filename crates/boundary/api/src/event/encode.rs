@@ -4,8 +4,8 @@
 use event::{Actor, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject};
 use model::{
     Certificate, CollectionId, End, FinalUsage, Grant, InstanceId, LockMode, MachineId,
-    MachineVolume, Package, PackageReaders, Resources, Service, Shortage, Span, VolumeClaim,
-    VolumeName,
+    MachineVolume, Package, PackageReaders, Resources, Service, Shortage, Span, StartLatency,
+    StartPart, VolumeClaim, VolumeName,
 };
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 
@@ -87,6 +87,20 @@ impl Wire<'_> {
     fn nothing(&mut self, tag: u32) {
         self.message(tag, |_| {});
     }
+}
+
+/// Where the time of a start went, omitted if nothing is known.
+fn start_latency(wire: &mut Wire<'_>, tag: u32, latency: StartLatency) {
+    if latency.is_unknown() {
+        return;
+    }
+    wire.message(tag, |wire| {
+        for (tag, part) in (1..).zip(StartPart::ALL) {
+            if let Some(took) = latency.part(part) {
+                wire.message(tag, |wire| span(wire, took));
+            }
+        }
+    });
 }
 
 fn span(wire: &mut Wire<'_>, span: Span) {
@@ -189,10 +203,14 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
         EventKind::UpdateClosed { version } => wire.given_number(98, version.0.into()),
         EventKind::Drained => wire.nothing(99),
         EventKind::DrainExpired { left } => wire.given_number(100, (*left).into()),
-        EventKind::Start { machine } => wire.message(20, |wire| wire.number(1, machine.0)),
-        EventKind::Health { healthy, check } => wire.message(21, |wire| {
+        EventKind::Start { machine, latency } => wire.message(20, |wire| {
+            wire.number(1, machine.0);
+            start_latency(wire, 2, *latency);
+        }),
+        EventKind::Health { healthy, check, latency } => wire.message(21, |wire| {
             wire.number(1, u64::from(*healthy));
             wire.text(2, check.as_deref().unwrap_or_default());
+            start_latency(wire, 3, *latency);
         }),
         EventKind::Stop { why } => wire.message(22, |wire| stop_reason(wire, why)),
         EventKind::Saved { machine, attempts } => wire.message(110, |wire| {

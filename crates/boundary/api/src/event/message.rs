@@ -11,7 +11,7 @@ use model::{
 use super::{Names, Record};
 use crate::error::{At, Fault, Malformed};
 use crate::update::skip_reason;
-use crate::{locks, read, replica, services, v1};
+use crate::{locks, read, replica, services, start_latency, v1};
 use v1::event_record::actor::Who;
 use v1::event_record::subject::What;
 use v1::event_record::{self as message, Kind};
@@ -166,10 +166,14 @@ impl From<&EventKind> for Kind {
             EventKind::UpdateClosed { version } => Self::UpdateClosed(version.0),
             EventKind::Drained => Self::Drained(NOTHING),
             EventKind::DrainExpired { left } => Self::DrainExpired(*left),
-            EventKind::Start { machine } => Self::Start(message::Start { machine: machine.0 }),
-            EventKind::Health { healthy, check } => {
+            EventKind::Start { machine, latency } => {
+                let (machine, latency) = (machine.0, start_latency::message(*latency));
+                Self::Start(message::Start { machine, latency })
+            }
+            EventKind::Health { healthy, check, latency } => {
                 let check = check.as_deref().unwrap_or_default().to_owned();
-                Self::Health(message::HealthChange { healthy: *healthy, check })
+                let (healthy, latency) = (*healthy, start_latency::message(*latency));
+                Self::Health(message::HealthChange { healthy, check, latency })
             }
             EventKind::Stop { why } => Self::Stop(why.into()),
             EventKind::Saved { machine, attempts } => {
@@ -367,10 +371,14 @@ impl TryFrom<Kind> for EventKind {
             Kind::UpdateClosed(version) => Self::UpdateClosed { version: Version(version) },
             Kind::Drained(NOTHING) => Self::Drained,
             Kind::DrainExpired(left) => Self::DrainExpired { left },
-            Kind::Start(start) => Self::Start { machine: MachineId(start.machine) },
+            Kind::Start(start) => Self::Start {
+                machine: MachineId(start.machine),
+                latency: start_latency::read(start.latency.as_ref()).field("start")?,
+            },
             Kind::Health(change) => {
                 let (healthy, check) = (change.healthy, read::check_text(&change.check));
-                Self::Health { healthy, check }
+                let latency = start_latency::read(change.latency.as_ref()).field("health")?;
+                Self::Health { healthy, check, latency }
             }
             Kind::Stop(why) => Self::Stop { why: why.try_into().field("stop")? },
             Kind::Saved(message::Saved { machine, attempts }) => {

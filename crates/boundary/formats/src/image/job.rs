@@ -268,6 +268,8 @@ impl From<&Placement> for task_image::Placement {
             stop: placement.stop.as_deref().map(Into::into),
             check: placement.check.as_deref().unwrap_or_default().to_owned(),
             network_address: placement.address.map(Ipv4Addr::to_bits),
+            latency: api::start_latency::message(placement.latency),
+            lost_starts: placement.lost_starts,
         }
     }
 }
@@ -302,6 +304,8 @@ impl TryFrom<task_image::Placement> for Placement {
             phase,
             check: read::check_text(&placement.check),
             stop: read::optional(placement.stop, "stop")?.map(Arc::new),
+            latency: api::start_latency::read(placement.latency.as_ref())?,
+            lost_starts: placement.lost_starts,
         })
     }
 }

@@ -15,8 +15,8 @@ use model::{
     Generation, GrantId, HeldPorts, InstanceId, KeyDigest, LabelQuery, LogIndex, MachineId,
     MachineReport, MilliCores, NoticeDelivery, NoticeReason, PackageKind, PackageReaders, Permille,
     PortName, PortRange, Priority, ReplicaId, Resources, RestoreEpoch, SaverOutcome, Saving,
-    SchedulingClass, Serial, Shortage, ShortageState, Span, Stamp, TaskIndex, TaskSelection, Term,
-    Time,
+    SchedulingClass, Serial, Shortage, ShortageState, Span, Stamp, StartLatency, StartPart,
+    TaskIndex, TaskSelection, Term, Time,
 };
 use poll::{
     CpuDistribution, Desired, DesiredAlloc, Measured, Order, Report, Stop, TaskReport, TaskStatus,
@@ -410,6 +410,13 @@ pub(crate) fn all_usage() -> impl Strategy<Value = Usage> {
         .prop_map(|(samples, windows, cursor)| Usage { samples, windows, cursor })
 }
 
+/// Where the time of a start went. Drawing it would shift all that is drawn after it.
+pub(crate) fn latency(of: InstanceId) -> StartLatency {
+    let drawn = u64::from(of.generation.0 ^ of.index.0);
+    let known = StartPart::ALL.into_iter().filter(|part| drawn >> (*part as usize) & 1 == 1);
+    known.fold(StartLatency::UNKNOWN, |latency, part| latency.with(part, Span(drawn << 12)))
+}
+
 pub(crate) fn report() -> impl Strategy<Value = Report> {
     let status = prop_oneof![
         Just(TaskStatus::Starting),
@@ -418,6 +425,7 @@ pub(crate) fn report() -> impl Strategy<Value = Report> {
         (end(), usage()).prop_map(|(end, usage)| TaskStatus::Ended(end, usage)),
     ];
     let task = (instance(), status, ".{0,9}").prop_map(|(instance, status, check)| TaskReport {
+        latency: latency(instance),
         instance,
         status,
         check,

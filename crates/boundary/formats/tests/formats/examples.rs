@@ -28,7 +28,7 @@ use model::{
     Generation, GrantId, HeldPorts, InstanceId, KernelFeature, Level, LockSessionId, MachineId,
     MachineReport, MilliCores, NameError, NoticeDelivery, PortRange, Reclamation, Resources,
     SaverOutcome, Saving, SchedulingClass, Serial, SessionId, Shortage, ShortageState, Span,
-    TaskIndex, TaskSelection, Time, UserName, Version,
+    StartLatency, StartPart, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use spec::{
     Autoscale, Constraint, CpuRam, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind,
@@ -427,13 +427,23 @@ fn of_quota() -> Vec<Mutation> {
     ]
 }
 
+/// Where the time of a start went, from when it was placed or from when it is healthy.
+pub(crate) fn latencies(healthy: bool) -> StartLatency {
+    let parts = StartPart::ALL.into_iter().zip([1_200, 3, 20_000, 0, 1_500]);
+    let known = parts.filter(|(part, _)| healthy || *part <= StartPart::Decide);
+    known.fold(StartLatency::UNKNOWN, |latency, (part, milliseconds)| {
+        latency.with(part, Span::from_millis(milliseconds))
+    })
+}
+
 /// Each kind of operation at least once.
 pub(crate) fn all_ops() -> Vec<Op> {
     let machine = MachineId(3);
     let ended =
         |end| Observation::Ended { instance: instance(0), end, usage: FinalUsage::UNMEASURED };
     let mut observations = vec![
-        Observation::Started { instance: instance(0) },
+        Observation::started(instance(0)),
+        Observation::Started { instance: instance(0), latency: latencies(true) },
         Observation::Health { instance: instance(0), healthy: true, check: String::new() },
         Observation::Health { instance: instance(0), healthy: false, check: "HTTP 503".to_owned() },
         Observation::NotHealthyYet {

@@ -254,7 +254,7 @@ impl History {
                 self.request(Mutation::SetPlatform(SetPlatform { platform, factor }));
             }
             Step::Assign(evict) => self.apply(Op::assign(self.assignments(evict))),
-            Step::Started => self.observe(|instance, _| Observation::Started { instance }),
+            Step::Started => self.observe(|instance, _| Observation::started(instance)),
             Step::Health(healthy) => {
                 let check = "HTTP 503".to_owned();
                 self.observe(|instance, _| Observation::Health {

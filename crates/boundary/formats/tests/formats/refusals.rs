@@ -254,7 +254,11 @@ fn a_malformed_record_is_refused_with_its_place() {
             "op.openSession.user: a user name cannot be empty".to_owned(),
         ),
         (
-            Some(Kind::Assign(v1::op::Assign { assignments: vec![assignment], by: "main".to_owned() })),
+            Some(Kind::Assign(v1::op::Assign {
+                assignments: vec![assignment],
+                by: "main".to_owned(),
+                began: None,
+            })),
             "op.assign.assignments[0].ports[1]: must be 0 to 65535, is 65536".to_owned(),
         ),
         (
@@ -282,6 +286,7 @@ fn a_malformed_record_is_refused_with_its_place() {
                     ..v1::FinalUsage::default()
                 }),
                 check: String::new(),
+                latency: None,
             }),
             format!(
                 "op.observe.observations[0].usage.memoryPeakBytes: must be 0 to {}, is -1",

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use model::{Band, End, FinalUsage, InstanceId, Priority, Resources, Span, Time};
+use model::{Band, End, FinalUsage, InstanceId, Priority, Resources, Span, StartLatency, Time};
 use poll::{DesiredAlloc, TaskReport, TaskStatus};
 
 use crate::Effect;
@@ -233,7 +233,8 @@ impl Allocs {
                 Phase::Made => TaskStatus::Running { healthy: Some(true) },
                 _ => TaskStatus::Starting,
             };
-            TaskReport { instance: *instance, status, check: String::new() }
+            let (check, latency) = (String::new(), StartLatency::UNKNOWN);
+            TaskReport { instance: *instance, status, check, latency }
         };
         self.0.iter().map(report)
     }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use model::{Appclass, End, FinalUsage, NoticeReason, Resources, Span, Time};
+use model::{
+    Appclass, End, FinalUsage, NoticeReason, Resources, Span, StartLatency, StartPart, Time,
+};
 use poll::{Desired, Notice, Stop};
 
 use super::notice::{self, GivenNotice};
@@ -22,6 +24,52 @@ pub(super) struct Local {
     pub(super) grabbed: Option<(Time, Vec<u16>)>,
     /// Whether what its job says of its logs has changed since its start.
     pub(super) logs_changed: bool,
+    /// How long its start takes, unless this Borglet found it.
+    pub(super) start: Option<StartTimer>,
+}
+
+/// How long a start takes, by the machine's own clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum StartTimer {
+    /// It was ordered then, and its program does not run yet.
+    Ordered {
+        at: Time,
+        /// How long what it needs was fetched.
+        fetched: Span,
+    },
+    /// Its program ran after that.
+    Took(StartLatency),
+}
+
+impl StartTimer {
+    /// It is ordered now.
+    pub(super) fn ordered(at: Time) -> Self {
+        Self::Ordered { at, fetched: Span::ZERO }
+    }
+
+    /// What it needs is there, after so long.
+    pub(super) fn fetched(&mut self, took: Span) {
+        if let Self::Ordered { fetched, .. } = self {
+            *fetched = took;
+        }
+    }
+
+    /// Its program runs now.
+    pub(super) fn started(&mut self, now: Time) {
+        if let Self::Ordered { at, fetched } = *self {
+            let rest = Span(now.since(at).0.saturating_sub(fetched.0));
+            let latency = StartLatency::UNKNOWN.with(StartPart::Fetch, fetched);
+            *self = Self::Took(latency.with(StartPart::Start, rest));
+        }
+    }
+
+    /// What is known.
+    pub(super) fn latency(self) -> StartLatency {
+        match self {
+            Self::Ordered { .. } => StartLatency::UNKNOWN,
+            Self::Took(latency) => latency,
+        }
+    }
 }
 
 /// What is done with it.
@@ -53,7 +101,7 @@ pub(super) enum StopCause {
 impl Local {
     pub(super) fn new(launch: Launch, phase: Phase) -> Self {
         let limit = Limit::new(launch.desired.spec.limit);
-        Self { launch, limit, phase, grabbed: None, logs_changed: false }
+        Self { launch, limit, phase, grabbed: None, logs_changed: false, start: None }
     }
 
     /// Adopts changes that need no restart, and nothing else. A task that has not been started will

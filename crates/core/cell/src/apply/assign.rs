@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use event::{EvictionCause, StopReason};
-use model::{Band, InstanceId, Priority};
+use event::{EvictionCause, PendingCause, StopReason};
+use model::{Band, InstanceId, Priority, Time};
 
-use super::Events;
+use super::{Events, start};
 use crate::feasibility::{Offer, Request, Sums, fits};
 use crate::{Assignment, AssignmentRefused, Cell, Machine, NoVictim, Phase, Placement, TaskState};
 
@@ -13,9 +13,10 @@ impl Cell {
     pub(super) fn assign(
         &mut self,
         assignment: &Assignment,
+        began: Option<Time>,
         events: &mut Events,
     ) -> Result<(), AssignmentRefused> {
-        let placement = self.consider(assignment)?;
+        let placement = self.consider(assignment, began)?;
         for victim in &assignment.victims {
             let cause = EvictionCause::Preempted { by: assignment.instance };
             self.stop(*victim, &StopReason::Evict(cause), events);
@@ -24,12 +25,16 @@ impl Cell {
         Ok(())
     }
 
-    fn consider(&self, assignment: &Assignment) -> Result<Placement, AssignmentRefused> {
+    fn consider(
+        &self,
+        assignment: &Assignment,
+        began: Option<Time>,
+    ) -> Result<Placement, AssignmentRefused> {
         let id = assignment.instance.task();
         let no_such_task = || AssignmentRefused::NoSuchTask(id);
         let job = self.jobs.get(id.collection).ok_or_else(no_such_task)?;
         let task = job.task(id.index).ok_or_else(no_such_task)?;
-        let TaskState::Pending { not_before, .. } = task.state else {
+        let TaskState::Pending { since, not_before, cause } = task.state else {
             return Err(AssignmentRefused::NotPending(id));
         };
         if task.generation != assignment.instance.generation {
@@ -81,6 +86,11 @@ impl Cell {
             phase: Phase::Starting,
             check: None,
             stop: None,
+            latency: start::placed(since.max(not_before), began, self.time),
+            lost_starts: match cause {
+                PendingCause::StartLost { tries } => tries,
+                _ => 0,
+            },
         })
     }
 

@@ -35,6 +35,7 @@ pub(crate) mod services;
 pub(crate) mod settle;
 mod shares;
 mod shortage;
+mod start;
 pub(crate) mod task;
 pub(crate) mod text_bounds;
 pub(crate) mod update;
@@ -189,8 +190,9 @@ impl Cell {
             Op::Request { id, by, mutation } => {
                 return Outcome::Request(self.request(*id, by, mutation, events));
             }
-            Op::Assign { assignments, .. } => {
-                let accepted = assignments.iter().map(|assignment| self.assign(assignment, events));
+            Op::Assign { assignments, began, .. } => {
+                let accepted =
+                    assignments.iter().map(|assignment| self.assign(assignment, *began, events));
                 return Outcome::Assigned(accepted.collect());
             }
             Op::Observe { machine, observations } => {

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use event::{Death, EventKind, EvictionCause, StopReason, Subject};
-use model::{End, InstanceId, MachineId, Span};
+use model::{End, InstanceId, MachineId, Span, StartLatency, StartPart};
 use spec::{RestartPolicy, RestartWhen};
 
 use super::task::{Again, Ending};
-use super::{Events, cut, cut_check};
+use super::{Events, cut, cut_check, start};
 use crate::bounds::RESTART_DELAY_MIN;
 use crate::lifecycle::{NotAStep, Transition};
 use crate::{Cell, Health, Observation, ObservationRefused, Phase, Placement, TaskState};
@@ -36,7 +36,9 @@ impl Cell {
         events: &mut Events,
     ) -> Observed {
         match observation {
-            Observation::Started { instance } => self.started(machine, *instance, events),
+            Observation::Started { instance, latency } => {
+                self.started(machine, *instance, *latency, events)
+            }
             Observation::Health { instance, healthy, check } => {
                 self.health(machine, *instance, *healthy, check, events)
             }
@@ -90,18 +92,23 @@ impl Cell {
         &mut self,
         machine: MachineId,
         instance: InstanceId,
+        measured: StartLatency,
         events: &mut Events,
     ) -> Observed {
-        if self.placed_there(machine, instance, None)?.phase != Phase::Starting {
+        let placement = self.placed_there(machine, instance, None)?;
+        if placement.phase != Phase::Starting {
             return Err(ObservationRefused::NothingNew(instance));
         }
+        let passed = self.time.since(placement.since);
+        let latency = start::started(placement.latency, measured, passed);
         let reported = self
             .jobs
             .get(instance.collection)
             .is_some_and(|job| job.has_reported_health(instance.index));
         let health = if reported { Health::Unknown } else { Health::Healthy };
         self.set_phase(instance, Phase::Started { at: self.time, health, since: self.time });
-        events.add(Subject::Task(instance), EventKind::Start { machine });
+        self.set_latency(instance, latency);
+        events.add(Subject::Task(instance), EventKind::Start { machine, latency });
         Ok(())
     }
 
@@ -117,8 +124,13 @@ impl Cell {
         let is_checked = self.jobs.get(instance.collection).is_some_and(|job| {
             job.described(instance.index).health_check(instance.index).is_some()
         });
-        match self.placed_there(machine, instance, None)?.phase {
+        let placement = self.placed_there(machine, instance, None)?;
+        let (known, mut first) = (placement.latency, StartLatency::UNKNOWN);
+        match placement.phase {
             Phase::Started { at, health, since } if health != new => {
+                if is_checked && healthy && health == Health::Unknown {
+                    first = first.with(StartPart::Healthy, self.time.since(at));
+                }
                 // Without a check it has served since it began, which is known now that it goes on.
                 let known_late = !is_checked && health == Health::Unknown && healthy;
                 let since = if known_late { since } else { self.time };
@@ -128,7 +140,8 @@ impl Cell {
         }
         let check = cut_check(check);
         self.set_check(instance, check.clone());
-        events.add(Subject::Task(instance), EventKind::Health { healthy, check });
+        self.set_latency(instance, known.with_part_of(StartPart::Healthy, first));
+        events.add(Subject::Task(instance), EventKind::Health { healthy, check, latency: first });
         Ok(())
     }
 
@@ -147,6 +160,11 @@ impl Cell {
         }
         self.set_check(instance, check);
         Ok(())
+    }
+
+    fn set_latency(&mut self, instance: InstanceId, latency: StartLatency) {
+        let Some(job) = self.jobs.get_mut(instance.collection) else { return };
+        job.change_placement(instance.index, |placement| placement.latency = latency);
     }
 
     fn set_check(&mut self, instance: InstanceId, check: Option<Arc<str>>) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{
     Assignment, CellName, CollectionId, DirectoryId, End, FinalUsage, InstanceId, KeyDigest, Level,
     LockSessionId, MachineId, MachineName, MachineReport, MemberChange, ReplicaId, RequestId,
-    Resources, SchedulerName, Serial, Span, TaskId, Time, UserName, Version,
+    Resources, SchedulerName, Serial, Span, StartLatency, TaskId, Time, UserName, Version,
 };
 
 use crate::{Mutation, UpdateStep};
@@ -42,6 +42,8 @@ pub enum Op {
         by: SchedulerName,
         /// What it proposes, in order.
         assignments: Vec<Assignment>,
+        /// When the scheduler's pass that made them began, by the cell's time; `None` if it did not say.
+        began: Option<Time>,
     },
     /// What a machine's Borglet reported.
     Observe {
@@ -226,7 +228,7 @@ impl Op {
     /// Proposals of the scheduler that a cell has from its start.
     #[must_use]
     pub fn assign(assignments: Vec<Assignment>) -> Self {
-        Self::Assign { by: SchedulerName::main(), assignments }
+        Self::Assign { by: SchedulerName::main(), assignments, began: None }
     }
 }
 
@@ -249,6 +251,8 @@ pub enum Observation {
     Started {
         /// The instance.
         instance: InstanceId,
+        /// How long its machine took to fetch what it needs, and to start it, as far as that was measured.
+        latency: StartLatency,
     },
     /// Its health check started or stopped succeeding.
     Health {
@@ -275,4 +279,12 @@ pub enum Observation {
         /// What it used until then.
         usage: FinalUsage,
     },
+}
+
+impl Observation {
+    /// An instance's program runs, and nobody measured how long its start took.
+    #[must_use]
+    pub fn started(instance: InstanceId) -> Self {
+        Self::Started { instance, latency: StartLatency::UNKNOWN }
+    }
 }

@@ -13,10 +13,10 @@ use event::{
 use model::{Band, CollectionId, InstanceId, TaskIndex, UserName, Version};
 use spec::JobSpec;
 
-use super::Events;
 use super::quota::{charged_bands, charges};
 use super::task::Again;
 use super::update::wants_revival;
+use super::{Events, start};
 use crate::feasibility::{Offer, Request, fits};
 use crate::lifecycle::{Stage, Transition};
 use crate::state::Tallied;
@@ -615,6 +615,9 @@ impl Cell {
             phase: Phase::Starting,
             check: None,
             stop: None,
+            // It did not wait for a scheduler.
+            latency: start::placed(self.time, Some(self.time), self.time),
+            lost_starts: 0,
         };
         self.place(instance, placement, events);
     }

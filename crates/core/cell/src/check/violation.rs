@@ -6,7 +6,7 @@ use event::Subject;
 use model::{
     Band, CollectionId, FilePath, Generation, GrantId, InstanceId, JobName, Level, LockSessionId,
     LogIndex, MachineId, MachineName, PackageId, ReplicaId, Resources, SecretName, Serial,
-    SessionId, TaskId, Time, UserName, Version, VolumeName,
+    SessionId, StartLatency, TaskId, Time, UserName, Version, VolumeName,
 };
 use thiserror::Error;
 
@@ -238,6 +238,16 @@ pub enum Violation {
         machine: MachineId,
         /// The reason.
         why: String,
+    },
+    /// What is known of where the time of a task's start went cannot be.
+    #[error("{instance} started with {latency}, but {why}")]
+    StartLatency {
+        /// The task.
+        instance: InstanceId,
+        /// What is known.
+        latency: StartLatency,
+        /// Why it cannot be.
+        why: &'static str,
     },
     /// A task runs in an alloc that does not exist, or that is not in its job's alloc set.
     #[error("{instance} runs in {}, which {why}", .alloc.map_or("no alloc".to_owned(), |id| format!("alloc {id}")))]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use event::{Death, KillReason, PendingCause, StopReason};
 use model::{
     ClaimedVolumes, CollectionId, End, FinalUsage, Generation, InstanceId, MachineId, PortName,
-    Resources, TaskId, TaskIndex, Time, UserName, Version,
+    Resources, StartLatency, TaskId, TaskIndex, Time, UserName, Version,
 };
 use spec::{Cores, JobSpec, Network};
 
@@ -186,6 +186,10 @@ pub struct Placement {
     pub check: Option<Arc<str>>,
     /// Why it is being stopped, if it is: the machine is told to end it.
     pub stop: Option<Arc<StopReason>>,
+    /// Where the time of its start went, as far as it is known.
+    pub latency: StartLatency,
+    /// How many starts of the task were lost in a row before this one, while none ran.
+    pub lost_starts: u32,
 }
 
 /// The phase of a placed task.
@@ -337,6 +341,8 @@ impl Placement {
             phase: Phase::Starting,
             check: None,
             stop: None,
+            latency: StartLatency::UNKNOWN,
+            lost_starts: 0,
         }
     }
 }

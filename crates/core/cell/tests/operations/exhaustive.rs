@@ -37,7 +37,7 @@ const LETTERS: &[Letter] = &[
     |cell| preempt(cell, 1),
     |cell| drain(cell, 1),
     |cell| undrain(cell, 1),
-    |cell| observe(cell, "a", 1, |instance| Observation::Started { instance }),
+    |cell| observe(cell, "a", 1, Observation::started),
     |cell| {
         observe(cell, "a", 1, |instance| Observation::Ended {
             instance,
@@ -66,7 +66,7 @@ const LETTERS: &[Letter] = &[
             usage: model::FinalUsage::UNMEASURED,
         })
     },
-    |cell| observe(cell, "a", 1, |instance| Observation::Started { instance: last(instance) }),
+    |cell| observe(cell, "a", 1, |instance| Observation::started(last(instance))),
     |cell| {
         observe(cell, "a", 1, |instance| Observation::Ended {
             instance: last(instance),

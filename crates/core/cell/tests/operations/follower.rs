@@ -91,7 +91,7 @@ impl Follower {
             (EventKind::Schedule { machine, .. }, Some(State::Pending)) => {
                 State::Placed { on: *machine, started: false }
             }
-            (EventKind::Start { machine }, Some(State::Placed { on, started: false })) => {
+            (EventKind::Start { machine, .. }, Some(State::Placed { on, started: false })) => {
                 assert_eq!(*machine, on, "{id}");
                 State::Placed { on, started: true }
             }

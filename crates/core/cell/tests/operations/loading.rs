@@ -34,6 +34,8 @@ fn job(id: u64, state: JobState, ports: &[u16]) -> Arc<Job> {
         check: None,
         phase: Phase::Starting,
         stop: None,
+        latency: model::StartLatency::UNKNOWN,
+        lost_starts: 0,
     };
     let task = Task {
         generation: Generation(1),

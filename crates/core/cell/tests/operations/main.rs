@@ -32,6 +32,7 @@ mod sessions;
 mod shares;
 mod shortages;
 mod shown;
+mod start_latency;
 mod submissions;
 mod unreachable;
 mod updates;

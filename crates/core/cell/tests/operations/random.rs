@@ -11,8 +11,8 @@ use cell::{
 use generator::{Values, small_or_huge, small_or_huge_32};
 use model::{
     Bytes, CellName, CollectionId, DirectoryId, End, FinalUsage, Generation, InstanceId, KeyDigest,
-    Level, LockSessionId, MachineId, MachineName, ReplicaId, Serial, SessionId, Span, TaskIndex,
-    Time,
+    Level, LockSessionId, MachineId, MachineName, ReplicaId, SchedulerName, Serial, SessionId,
+    Span, StartLatency, StartPart, TaskIndex, Time,
 };
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -287,7 +287,14 @@ fn usage() -> impl Strategy<Value = FinalUsage> {
 
 fn observation(instance: InstanceId, what: Report) -> Observation {
     match what {
-        Report::Started => Observation::Started { instance },
+        // Of some longer than they can have taken.
+        Report::Started => {
+            let seconds = u64::from(instance.generation.0 ^ instance.index.0) % 7;
+            let latency = StartLatency::UNKNOWN
+                .with(StartPart::Fetch, Span::from_secs(seconds))
+                .with(StartPart::Start, Span::from_secs(seconds % 3));
+            Observation::Started { instance, latency }
+        }
         Report::Health(healthy) => Observation::Health { instance, healthy, check: String::new() },
         Report::Ended(end, usage) => Observation::Ended { instance, end, usage },
     }
@@ -380,14 +387,17 @@ impl Step {
                 let takes = job.network(instance.index).is_own() && alloc.is_none();
                 let address = takes.then(|| machine.free_address(&[])).flatten();
                 let victims = victims(cell, job, machine);
-                Op::assign(vec![Assignment {
-                    address,
-                    instance,
-                    alloc,
-                    machine: machine.id,
-                    ports,
-                    victims,
-                }])
+                // Of some before their tasks were pending, or later than now.
+                let offset = Span::from_secs(u64::from(instance.index.0) % 5);
+                let began = match instance.generation.0 % 3 {
+                    0 => None,
+                    1 => Some(cell.time() - offset),
+                    _ => Some(cell.time() + offset),
+                };
+                let machine = machine.id;
+                let assignments =
+                    vec![Assignment { address, instance, alloc, machine, ports, victims }];
+                Op::Assign { by: SchedulerName::main(), assignments, began }
             }
             Self::ReportOne { task, what } => {
                 let tasks = incarnations(true);

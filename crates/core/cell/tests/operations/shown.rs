@@ -5,7 +5,7 @@ use cell::{
     Phase, Reply, Rescheduling, Service, StopReason, Subject, Submission, Task, TaskState, Update,
     UpdateState,
 };
-use model::{FinalUsage, NoticeDelivery, NoticeReason, PackageReaders, Time};
+use model::{FinalUsage, NoticeDelivery, NoticeReason, PackageReaders, Span, StartLatency, Time};
 
 /// The events and the answer of an operation; `(nothing)` if there are neither.
 pub(crate) fn applied(op: &Op, applied: &Applied) -> String {
@@ -108,9 +108,11 @@ fn what_happened(event: &Event) -> String {
         EventKind::Saved { machine, attempts } => {
             format!("{name} {subject} on {machine} ({attempts} attempts)")
         }
-        EventKind::Schedule { machine, .. } | EventKind::Start { machine } => {
-            format!("{name} {subject} on {machine}")
+        EventKind::Schedule { machine, .. } => format!("{name} {subject} on {machine}"),
+        EventKind::Start { machine, latency } => {
+            format!("{name} {subject} on {machine}{}", took(*latency))
         }
+        EventKind::Health { latency, .. } => format!("{name} {subject}{}", took(*latency)),
         EventKind::Evict { cause } => format!("{name} {subject} ({cause})"),
         EventKind::Fail { end: Some(end) } | EventKind::Lost { end } => {
             format!("{name} {subject} ({end})")
@@ -389,6 +391,11 @@ pub(crate) fn free_ports(cell: &Cell) -> String {
     cell.machines().map(|machine| line(&machine.name, machine.free_ports(9, &[]))).collect()
 }
 
+/// Where the time of a start went, if it took any.
+fn took(latency: StartLatency) -> String {
+    if latency.total() > Span::ZERO { format!(" ({latency})") } else { String::new() }
+}
+
 fn task(task: &Task) -> String {
     let mut text = match &task.state {
         TaskState::Queued { .. } => "queued".to_owned(),
@@ -406,7 +413,12 @@ fn task(task: &Task) -> String {
             };
             let check = placement.check.as_ref().map(|text| format!(" ({text})"));
             let check = check.unwrap_or_default();
-            format!("{phase}{check} on {} {:?}{leaving}", placement.machine, placement.ports)
+            let (machine, took) = (placement.machine, took(placement.latency));
+            let again = match placement.lost_starts {
+                0 => String::new(),
+                tries => format!(", after {tries} lost starts"),
+            };
+            format!("{phase}{check} on {machine} {:?}{took}{again}{leaving}", placement.ports)
         }
         TaskState::Dead { death: cell::Death::Killed(why), .. } => format!("killed {why}"),
         TaskState::Dead { death, .. } => format!("{death:?}").to_lowercase(),

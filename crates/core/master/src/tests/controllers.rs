@@ -275,7 +275,7 @@ fn a_replacement_makes_room_for_a_pending_task_and_wakes_the_leader() {
             world.apply(&Op::StartReplacement { job });
         }
         world.assign(index);
-        observe(&mut world, vec![Observation::Started { instance: instance(index, 1) }]);
+        observe(&mut world, vec![Observation::started(instance(index, 1))]);
     }
     let (end, usage) = (End::Lost { reason: "gone".to_owned() }, model::FinalUsage::UNMEASURED);
     observe(&mut world, vec![Observation::Ended { instance: instance(0, 1), end, usage }]);
@@ -344,7 +344,7 @@ fn a_forced_drain_ends_at_its_deadline_whatever_the_notice() {
     with_notice(&mut world, 3, 86_400);
     for index in 0..3 {
         world.assign(index);
-        let started = Observation::Started { instance: instance(index, 1) };
+        let started = Observation::started(instance(index, 1));
         world.apply(&Op::Observe { machine: M1, observations: vec![started] });
     }
     let deadline = world.now + Span::from_secs(1_000);

@@ -16,7 +16,7 @@ fn world(change: fn(&mut JobSpec)) -> World {
     change(&mut spec);
     world.submit_spec(spec);
     (0..3).for_each(|index| world.assign(index));
-    let started = |index| Observation::Started { instance: instance(index, 1) };
+    let started = |index| Observation::started(instance(index, 1));
     let observations = (0..3).map(started).collect();
     world.apply(&Op::Observe { machine: M1, observations });
     world.now = world.now + Span::from_secs(400);

@@ -265,6 +265,7 @@ impl World {
                 let borglet = &self.borglets[&machine];
                 let running = |instance: &InstanceId| TaskReport {
                     check: String::new(),
+                    latency: model::StartLatency::UNKNOWN,
                     instance: *instance,
                     status: TaskStatus::Running { healthy: None },
                 };

@@ -64,7 +64,7 @@ impl World {
                     let (end, usage) = (End::Exited { code: 3 }, FinalUsage::UNMEASURED);
                     observations.push(match crashes {
                         true => Observation::Ended { instance, end, usage },
-                        false => Observation::Started { instance },
+                        false => Observation::started(instance),
                     });
                 }
                 // It has no health check.

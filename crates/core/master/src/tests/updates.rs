@@ -80,7 +80,7 @@ impl World {
                     let program = &job.described(index).task(index).cmd[0];
                     let seen = match placement.phase {
                         _ if placement.stop.is_some() => ended(End::Stopped),
-                        Phase::Starting => Observation::Started { instance },
+                        Phase::Starting => Observation::started(instance),
                         _ if program == "bad" => ended(End::Exited { code: 1 }),
                         Phase::Started { at, health: cell::Health::Unknown, .. }
                             if self.now.since(at) >= Span::from_secs(1) =>

@@ -241,6 +241,9 @@ impl<C: Codec> World<C> {
     }
 
     fn task_step(&mut self, number: usize, instance: InstanceId, step: TaskStep) {
+        if let Some(took) = self.machines[number].fetched(instance, &step) {
+            self.tell_borglet(number, Input::Fetched(instance, took));
+        }
         let programs = self.programs.as_ref();
         let Some(passed) = self.machines[number].pass(self.now, instance, step, programs) else {
             return;

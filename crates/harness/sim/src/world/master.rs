@@ -466,6 +466,7 @@ impl<C: Codec> World<C> {
         host: usize,
         incarnation: Option<u64>,
         number: u64,
+        began: Time,
         assignments: Vec<cell::Assignment>,
     ) {
         if self.masters[host].is_up() {
@@ -477,7 +478,7 @@ impl<C: Codec> World<C> {
                 Some(_) => main,
                 None => SchedulerName::new("rival").unwrap_or(main),
             };
-            self.tell_master(host, Input::Propose(ticket, by, assignments));
+            self.tell_master(host, Input::Propose(ticket, by, assignments, Some(began)));
         }
     }
 

@@ -207,12 +207,12 @@ impl<C: Codec> World<C> {
     }
 
     fn propose(&mut self, proposal: Proposal) {
-        let Proposal { number, assignments, .. } = proposal;
+        let Proposal { number, began, assignments, .. } = proposal;
         self.scheduler.proposed = Some((number, assignments.len()));
         let incarnation = Some(self.scheduler.incarnation);
         let host = self.scheduler.proposes_to;
         if let Fate::Arrives(delay, _) = self.network.send(Node::Scheduler, Node::Master(host)) {
-            let event = Event::Proposed { host, incarnation, number, assignments };
+            let event = Event::Proposed { host, incarnation, number, began, assignments };
             self.agenda.at(self.now + delay, event);
         }
     }
@@ -294,7 +294,8 @@ impl<C: Codec> World<C> {
             let assignments = proposals(cell, self.now, &mut self.rival.random);
             if !assignments.is_empty() {
                 let host = self.any_master();
-                let event = Event::Proposed { host, incarnation: None, number: 0, assignments };
+                let (incarnation, number, began) = (None, 0, self.now);
+                let event = Event::Proposed { host, incarnation, number, began, assignments };
                 self.agenda.at(self.now + Span::from_millis(1), event);
             }
         }

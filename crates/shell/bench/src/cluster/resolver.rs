@@ -204,7 +204,7 @@ fn start(cell: &mut Cell, job: &str) -> anyhow::Result<()> {
         (0..started.spec.tasks).filter_map(|index| started.instance(TaskIndex(index))).collect();
     for instance in instances {
         let machine = cell.placement(instance).context("a task has no machine")?.machine;
-        let observations = vec![Observation::Started { instance }];
+        let observations = vec![Observation::started(instance)];
         let at = Time(cell.time().0 + 1);
         cell.apply(at, &Op::Observe { machine, observations });
     }

@@ -327,7 +327,8 @@ impl Host {
                 }
                 TaskStatus::Running { healthy: Some(true) }
             });
-            TaskReport { instance, status, check: String::new() }
+            let (check, latency) = (String::new(), model::StartLatency::UNKNOWN);
+            TaskReport { instance, status, check, latency }
         });
         let tasks = tasks.collect();
         let machine = Arc::clone(&self.report.machine);

@@ -24,7 +24,7 @@ struct FromStore {
 fn is_of_the_store(error: &StoreError) -> bool {
     match error {
         StoreError::Failed { code, .. } => !matches!(code, Code::NotFound | Code::DataLoss),
-        StoreError::NoStore | StoreError::Source(_) => true,
+        StoreError::NoStore | StoreError::Silent { .. } | StoreError::Source(_) => true,
         StoreError::Wrong { .. } => false,
     }
 }
@@ -48,7 +48,8 @@ pub(super) fn verify(cell: Target<'_>, package: &PackageReference) -> Done {
         let failed = |error: StoreError| Failure::failed(format!("error: {error}"));
         let known = allowed.package.unwrap_or_default();
         let digest: Digest = known.digest.parse().map_err(Failure::failed)?;
-        let store = allowed.stores.first().ok_or_else(|| failed(StoreError::NoStore))?;
+        let store = allowed.stores.first();
+        let store = store.ok_or_else(|| failed(StoreError::none(&allowed.silent_stores)))?;
         let credentials = connection.credentials().ok_or_else(|| {
             Failure::failed("error: this connection has no certificate for a store of packages")
         })?;

@@ -234,7 +234,8 @@ async fn upload(
     digests: &[Digest],
 ) -> Result<(v1::Statement, Bytes), Failure> {
     let failed = |error: StoreError| Failure::failed(format!("error: {error}"));
-    let store = allowed.stores.first().ok_or_else(|| failed(StoreError::NoStore))?;
+    let store = allowed.stores.first();
+    let store = store.ok_or_else(|| failed(StoreError::none(&allowed.silent_stores)))?;
     let right = allowed.right.unwrap_or_default();
     let credentials = connection.credentials().ok_or_else(|| {
         Failure::failed("error: this connection has no certificate for a store of packages")

@@ -6,6 +6,7 @@
 mod estimates;
 mod evictions;
 mod requests;
+mod start_latency;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -22,6 +23,7 @@ use crate::threads::Threads;
 pub(crate) use estimates::EstimateMetrics;
 pub(crate) use evictions::{EvictionMetrics, Evictions};
 pub(crate) use requests::{Requests, measure};
+pub(crate) use start_latency::StartMetrics;
 
 /// A value that can increase and decrease.
 pub(super) type Value = Gauge<u64, AtomicU64>;
@@ -39,6 +41,8 @@ pub(crate) struct Metrics {
     pub(super) events: EventMetrics,
     pub(super) estimates: Arc<EstimateMetrics>,
     pub(super) evictions: Arc<EvictionMetrics>,
+    /// Where the time of the starts of tasks went.
+    pub(super) starts: StartMetrics,
     /// Requests rejected because nothing can be made durable.
     pub(super) no_room: Counter,
     /// How often the master of this data directory was restarted.
@@ -120,6 +124,7 @@ impl Metrics {
         self.register_log(registry);
         self.register_kept(registry);
         self.estimates.register(registry);
+        registry.register_collector(Box::new(self.starts.clone()));
         let restarts = self.restarts.clone();
         let help = "Restarts of the master of this data directory";
         registry.register("bourg_restarts", help, restarts);

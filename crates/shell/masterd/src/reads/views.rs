@@ -187,12 +187,20 @@ pub(crate) fn task_status(cell: &Cell, job: &Job, index: TaskIndex) -> v1::TaskS
             };
             status.set_state(state);
             status.since = since.0;
+            status.start_latency = api::start_latency::message(placement.latency);
             let stop = placement.stop.as_deref();
             let silent = cell
                 .machine(placement.machine)
                 .is_some_and(|machine| matches!(machine.state, MachineState::Unreachable { .. }));
             let (reason, text) = match stop {
                 Some(why) => (Some(Reason::Stopping(why.into())), stop_reason(cell, why)),
+                None if placement.phase == Phase::Starting
+                    && placement.lost_starts > 0
+                    && !silent =>
+                {
+                    let cause = PendingCause::StartLost { tries: placement.lost_starts };
+                    (Some(Reason::Pending((&cause).into())), cause.to_string())
+                }
                 None if silent => {
                     let text = "its machine is unreachable".to_owned();
                     (Some(Reason::MachineUnreachable(v1::Nothing {})), text)
@@ -313,7 +321,43 @@ pub(crate) fn why_pending(
         scored_task: 0,
         scores: Vec::new(),
         rejecting: rejecting(cell, job, chosen),
+        starting: starting_again(cell, job, chosen),
     }
+}
+
+/// How many groups of tasks that are being started again an answer has.
+const STARTING_GROUPS_MAX: usize = 20;
+
+/// The chosen tasks that are being started again after starts that were lost.
+fn starting_again(cell: &Cell, job: &Job, chosen: &TaskSelection) -> Vec<v1::StartingGroup> {
+    let one = |index: TaskIndex| v1::IndexRange { first: index.0, last: index.0 };
+    let mut groups: Vec<v1::StartingGroup> = Vec::new();
+    for index in chosen.of(job.size()) {
+        let placed = job.instance(index).and_then(|instance| cell.placement(instance));
+        let Some(placed) = placed.filter(|placed| {
+            placed.phase == Phase::Starting && placed.stop.is_none() && placed.lost_starts > 0
+        }) else {
+            continue;
+        };
+        let last = job.task(index).and_then(|task| task.last_incarnation.as_ref());
+        let Some(last_end) = last.map(|last| v1::End::from(&last.end)) else { continue };
+        let (tries, last_end) = (placed.lost_starts, Some(last_end));
+        let same = |group: &v1::StartingGroup| group.tries == tries && group.last_end == last_end;
+        let place = groups.iter().position(same);
+        match place.and_then(|place| groups.get_mut(place)) {
+            Some(group) => match group.tasks.last_mut() {
+                Some(range) if range.last.checked_add(1) == Some(index.0) => range.last = index.0,
+                _ => group.tasks.push(one(index)),
+            },
+            None => {
+                groups.push(v1::StartingGroup { tasks: vec![one(index)], tries, last_end });
+                if groups.len() >= STARTING_GROUPS_MAX {
+                    break;
+                }
+            }
+        }
+    }
+    groups
 }
 
 /// The machines that reject the cell's orders and on which chosen tasks wait for their start.

@@ -2,7 +2,7 @@
 //!
 //! The master never has the bytes. It signs rights, which stores check, and checks receipts, which stores sign.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -28,6 +28,7 @@ use tonic::{Request, Response, Status};
 use crate::caller::Caller;
 use crate::reads::Reads;
 use crate::reads::rejections::rejected;
+use crate::service::announced_stores::{AnnouncedStores, KnownStores};
 use crate::service::door::{Door, split};
 use crate::service::{Answer, STREAM_QUEUE, Streamed, gate, malformed, unexpected};
 
@@ -41,8 +42,6 @@ const UPLOAD_BYTES_MAX: u64 = 1 << 40;
 const BASES_MAX: usize = 8;
 /// How often a store announces itself, in seconds.
 const ANNOUNCE_SECONDS: u32 = 5;
-/// How long a store that is not heard of any more is still named.
-const STORE_KEPT: Duration = Duration::from_secs(60);
 /// The maximum number of stores that are named.
 const STORES_MAX: usize = 64;
 /// How often machines that left the cell are forgotten as holders of packages.
@@ -56,8 +55,8 @@ pub(super) struct Packages {
     door: Door,
     credentials: Rotating,
     verifier: Verifier,
-    /// Stores by address, and when each was heard of.
-    stores: Arc<Mutex<BTreeMap<String, Instant>>>,
+    /// Stores, and when each was heard of.
+    stores: Arc<Mutex<AnnouncedStores>>,
     /// The machines that have asked this replica for packages, and when those that left the cell were forgotten.
     holders: Arc<Mutex<(Holders, Time)>>,
 }
@@ -71,11 +70,10 @@ impl Packages {
         Self { door, credentials, verifier, stores: Arc::default(), holders: Arc::default() }
     }
 
-    /// The addresses of the stores that were heard of lately.
-    fn stores(&self) -> Vec<String> {
+    /// The stores that are known.
+    fn stores(&self) -> KnownStores {
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
-        stores.retain(|_, heard| heard.elapsed() < STORE_KEPT);
-        stores.keys().cloned().collect()
+        stores.known(Instant::now())
     }
 
     /// Signs a right of a holder.
@@ -106,11 +104,13 @@ impl Packages {
         let right = self.right(v1::right::What::Upload(upload), &holder, UPLOAD_LASTS)?;
         let others = cell.packages_named(&id.owner, &id.name).rev().take(BASES_MAX);
         let bases = others.map(|package| self.right_to_read(package, &holder));
+        let KnownStores { named: stores, silent: silent_stores } = self.stores();
         Ok(v1::UploadPackageResponse {
             right: Some(right),
             exists: cell.package(id).map(|package| (&**package).into()),
             id: id.to_string(),
-            stores: self.stores(),
+            stores,
+            silent_stores,
             bases: bases.collect::<Result<_, _>>()?,
         })
     }
@@ -121,10 +121,12 @@ impl Packages {
         package: &Package,
         holder: &Identity,
     ) -> Result<v1::ReadPackageResponse, Status> {
+        let KnownStores { named: stores, silent: silent_stores } = self.stores();
         Ok(v1::ReadPackageResponse {
             right: Some(self.right_to_read(package, holder)?),
             package: Some(package.into()),
-            stores: self.stores(),
+            stores,
+            silent_stores,
             holders: Vec::new(),
         })
     }
@@ -377,13 +379,11 @@ impl packages_server::Packages for Packages {
         rpc::transport::check_address(&address)
             .map_err(|error| Status::invalid_argument(error.to_string()))?;
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
-        stores.retain(|_, heard| heard.elapsed() < STORE_KEPT);
-        if stores.len() >= STORES_MAX && !stores.contains_key(&address) {
+        if !stores.announce(address, Instant::now(), STORES_MAX) {
             return Err(Status::resource_exhausted(format!(
                 "there are {STORES_MAX} stores of packages already: stop one first"
             )));
         }
-        stores.insert(address, Instant::now());
         Ok(Response::new(v1::AnnounceStoreResponse { again_seconds: ANNOUNCE_SECONDS }))
     }
 

@@ -7,7 +7,7 @@ use api::v1;
 use api::v1::followed::What;
 use cell::{Cell, Outcome};
 use checkpoint::Origin;
-use model::{CellCopy, LogIndex, SchedulerName, Term};
+use model::{CellCopy, LogIndex, SchedulerName, Term, Time};
 use prost::Message as _;
 use replica::LogEntry;
 use rpc::Identity;
@@ -88,7 +88,7 @@ impl scheduling_server::Scheduling for Schedulers {
             self.door.seen(LogIndex(judged.index)).await;
             return Ok(Response::new(judged));
         }
-        let assignments = request.into_inner().assignments;
+        let v1::ProposeRequest { assignments, began, .. } = request.into_inner();
         let assignments: Vec<cell::Assignment> = assignments
             .into_iter()
             .map(TryInto::try_into)
@@ -96,7 +96,8 @@ impl scheduling_server::Scheduling for Schedulers {
             .map_err(|error| malformed(&error))?;
         let name = name.parse::<SchedulerName>();
         let name = name.map_err(|error| Status::invalid_argument(error.to_string()))?;
-        match self.door.ask_here(request::Request::Propose(name, assignments), counted).await? {
+        let proposal = request::Request::Propose(name, assignments, began.map(Time));
+        match self.door.ask_here(proposal, counted).await? {
             (index, Outcome::Assigned(judged)) => {
                 let proposals = &self.door.metrics.proposals;
                 let accepted = judged.iter().filter(|judged| judged.is_ok()).count();

@@ -15,6 +15,25 @@ const DURATIONS: &[u64] = &[
     100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
     1_000_000, 2_500_000, 5_000_000, 10_000_000,
 ];
+/// The upper bounds of the buckets for starts of tasks, in microseconds: up to an hour, because packages
+/// may be large and a queue long.
+const STARTS: &[u64] = &[
+    1_000,
+    10_000,
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    60_000_000,
+    300_000_000,
+    900_000_000,
+    3_600_000_000,
+];
 /// The upper bounds of the size buckets.
 const SIZES: &[u64] = &[1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000];
 
@@ -73,6 +92,12 @@ impl Default for Durations {
 }
 
 impl Durations {
+    /// For the parts of the starts of tasks, which may take minutes.
+    #[must_use]
+    pub fn of_starts() -> Self {
+        Self(Buckets::new(STARTS, 1_000_000.0))
+    }
+
     /// Records a duration.
     pub fn add(&self, took: Duration) {
         self.0.add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));

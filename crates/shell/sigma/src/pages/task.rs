@@ -177,6 +177,10 @@ fn summary(
             @if task.not_before > asker.now.0 { br; "the next one " (show::ago(task.not_before, asker.now)) }
         },
     ));
+    let latency = api::start_latency::read(task.start_latency.as_ref()).unwrap_or_default();
+    if !latency.is_unknown() {
+        all.push(("Start", html! { (latency.total()) br; span class="muted" { (latency) } }));
+    }
     if !task.last_end_text.is_empty() {
         let usage = task.last_usage.and_then(|usage| FinalUsage::try_from(usage).ok());
         let usage = usage.map(|usage| usage.to_string()).unwrap_or_default();
@@ -583,7 +587,7 @@ mod tests {
         let exited = v1::End { how: Some(v1::end::How::Exited(3)) };
         let usage = v1::FinalUsage { memory_peak_bytes: Some(1 << 20), ..Default::default() };
         let placed = v1::event_record::Schedule { machine: 1, alloc: None };
-        let start = v1::event_record::Start { machine: 1 };
+        let start = v1::event_record::Start { machine: 1, latency: None };
         let fail = What::Fail(v1::event_record::Fail { end: Some(exited) });
         let events = [
             event(10, 1, "m1", What::Schedule(placed)),

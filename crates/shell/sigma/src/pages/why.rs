@@ -71,7 +71,7 @@ pub(super) async fn page(asker: &mut PageClient, user: &str, job: &str) -> Resul
 
 /// Whether there is something to explain.
 fn is_waiting(answer: &v1::WhyResponse) -> bool {
-    answer.queued > 0 || !answer.groups.is_empty()
+    answer.queued > 0 || !answer.groups.is_empty() || !answer.starting.is_empty()
 }
 
 fn why(asker: &PageClient, answer: &v1::WhyResponse) -> Markup {
@@ -86,16 +86,32 @@ fn why(asker: &PageClient, answer: &v1::WhyResponse) -> Markup {
                 p { strong { (counted(answer.queued, "task")) " queued" } " until these jobs have finished:" }
                 ul { @for job in &answer.waits_for { li { (job_link(asker, job)) } } }
             }
-        } @else if answer.groups.is_empty() {
+        } @else if !is_waiting(answer) {
             div class="empty" {
                 p { "No task of " (user) "/" (job) " is pending." }
                 p { a href=(asker.to_job(user, job)) { "See how it runs" } }
             }
         }
+        @for found in &answer.starting { (starting_again(answer, found)) }
         @for found in shown { (group(asker, answer, found)) }
         @if more > 0 {
             p class="muted" { (counted(more, "more task")) " pending, with different requests. Select some: "
                 (show::command(&super::at(asker, format!("bourg why {user}/{job}/0-99")))) }
+        }
+    }
+}
+
+/// Tasks that are being started again.
+fn starting_again(answer: &v1::WhyResponse, group: &v1::StartingGroup) -> Markup {
+    let tasks: u32 = group.tasks.iter().map(|range| range.last - range.first + 1).sum();
+    let why = present::lost_starts(group.tries, group.last_end.as_ref());
+    html! {
+        div class="panel" {
+            p {
+                strong { (tasks) " of " (counted(answer.tasks, "task")) " being started again" }
+                @if tasks != answer.tasks { span class="muted" { ": " (ranges(&group.tasks)) } }
+            }
+            @if let Some(why) = why { p class="notice" { (why) } }
         }
     }
 }
@@ -116,10 +132,15 @@ fn group(asker: &PageClient, answer: &v1::WhyResponse, group: &v1::PendingGroup)
     if !answer.alloc_set.is_empty() {
         facts.push(("Runs in", job_link(asker, &answer.alloc_set)));
     }
+    let lost = group.pending_cause.as_ref().and_then(|cause| {
+        present::start_lost(cause, group.last_end.as_ref(), group.not_before, answer.time)
+    });
     if group.not_before > answer.time {
         facts.push(("Retried", show::ago(group.not_before, asker.now)));
     }
-    if !group.last_end_text.is_empty() {
+    if let Some(why) = lost {
+        facts.push(("Its last start", html! { (why) }));
+    } else if !group.last_end_text.is_empty() {
         facts.push(("Its last run", html! { (group.last_end_text) }));
     }
     if !group.avoids.is_empty() {

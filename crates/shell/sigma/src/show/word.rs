@@ -30,7 +30,7 @@ pub(crate) fn job_state(job: &v1::JobStatus) -> Markup {
         v1::JobState::Failed => Tone::Bad,
         _ => Tone::Over,
     };
-    state(&word::<v1::JobState>(job.state), tone)
+    state(&present::job_state(job), tone)
 }
 
 pub(crate) fn task_state(number: i32) -> Markup {

@@ -8,15 +8,17 @@ use cell::{
     StopReason, Subject,
 };
 use model::{
-    Capability, Level, LockSessionId, LogIndex, Reclamation, SchedulerName, Sequencer, Span, Time,
+    Capability, CollectionId, Generation, Level, LockSessionId, LogIndex, Reclamation,
+    SchedulerName, Sequencer, Span, StartLatency, TaskId, TaskIndex, Time,
 };
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::{
-    band, certificate, collection, described_package, end, factor, grant, instance, machine,
-    member_change, name, package, path, replica, resources, serial, service, shortage, usage,
+    band, certificate, collection, described_package, end, factor, grant, instance, latency,
+    machine, member_change, name, package, path, replica, resources, serial, service, shortage,
+    usage,
 };
 
 fn eviction_cause() -> impl Strategy<Value = EvictionCause> {
@@ -89,10 +91,14 @@ fn step_of_a_life_cycle() -> impl Strategy<Value = EventKind> {
         end().prop_map(|end| EventKind::Lost { end }),
         Just(EventKind::UpdatePending),
         Just(EventKind::UpdateRunning),
-        machine().prop_map(|machine| EventKind::Start { machine }),
+        machine().prop_map(|machine| {
+            let drawn = u32::try_from(machine.0 & 0xFFFF).unwrap_or_default();
+            let of = TaskId { collection: CollectionId(1), index: TaskIndex(drawn) };
+            EventKind::Start { machine, latency: latency(of.generation(Generation(0))) }
+        }),
         (any::<bool>(), of(".{1,9}")).prop_map(|(healthy, check)| {
             let check = check.map(Into::into);
-            EventKind::Health { healthy, check }
+            EventKind::Health { healthy, check, latency: StartLatency::UNKNOWN }
         }),
         stop_reason().prop_map(|why| EventKind::Stop { why }),
         Just(EventKind::Suspect),

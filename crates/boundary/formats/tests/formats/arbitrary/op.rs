@@ -11,7 +11,7 @@ use cell::{
 use generator::{Values, sequencer};
 use model::{
     Beyond, Capability, CollectionId, Dimension, DirectoryId, GrantId, Level, LockMode,
-    LockSessionId, LogIndex, SessionId, TaskId, TaskIndex, Time, Version,
+    LockSessionId, LogIndex, SchedulerName, SessionId, TaskId, TaskIndex, Time, Version,
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option::of;
@@ -21,9 +21,9 @@ use spec::{FIELDS, FieldChange, FieldName, Path};
 
 use super::job::{any_job, policy};
 use super::{
-    any_span, band, certificate, collection, digest, end, factor, instance, key, labels, machine,
-    machine_report, member_change, name, package, path, replica, resources, selection, serial,
-    service, usage,
+    any_span, band, certificate, collection, digest, end, factor, instance, key, labels, latency,
+    machine, machine_report, member_change, name, package, path, replica, resources, selection,
+    serial, service, usage,
 };
 use crate::examples::rejections::{not_allowed, of_bounds, of_jobs, of_requests};
 
@@ -81,7 +81,8 @@ fn mutation() -> BoxedStrategy<Mutation> {
 
 fn observation() -> impl Strategy<Value = Observation> {
     prop_oneof![
-        instance().prop_map(|instance| Observation::Started { instance }),
+        instance()
+            .prop_map(|instance| Observation::Started { instance, latency: latency(instance) }),
         (instance(), any::<bool>(), ".{0,9}").prop_map(|(instance, healthy, check)| {
             Observation::Health { instance, healthy, check }
         }),
@@ -139,7 +140,11 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         Just(Op::Nothing),
         (name(), name()).prop_map(|(name, administrator)| Op::Bootstrap { name, administrator }),
         name().prop_map(|user| Op::OpenSession { user }),
-        vec(assignment, 0..3).prop_map(Op::assign),
+        vec(assignment, 0..3).prop_map(|assignments| {
+            // Drawing it would shift all that is drawn after it.
+            let began = assignments.first().map(|first| Time(first.machine.0));
+            Op::Assign { by: SchedulerName::main(), assignments, began }
+        }),
         (machine(), vec(observation(), 0..3))
             .prop_map(|(machine, observations)| Op::Observe { machine, observations }),
         (machine(), machine_report().prop_map(Arc::new))

@@ -9,7 +9,7 @@ use cell::{
 };
 use model::{
     Band, Bytes, Capability, CollectionId, FinalUsage, Level, LogIndex, MachineId, MilliCores,
-    Reclamation, Span, Time, Version,
+    Reclamation, Span, StartLatency, Time, Version,
 };
 use spec::{CpuRam, FieldChange};
 
@@ -167,9 +167,14 @@ fn of_tasks() -> Vec<EventKind> {
         EventKind::Evict { cause: EvictionCause::MachineShutdown },
         EventKind::Evict { cause: EvictionCause::Other },
         EventKind::Fail { end: ends().pop() },
-        EventKind::Start { machine },
-        EventKind::Health { healthy: true, check: None },
-        EventKind::Health { healthy: false, check: Some("HTTP 503".into()) },
+        EventKind::Start { machine, latency: StartLatency::UNKNOWN },
+        EventKind::Start { machine, latency: super::latencies(true) },
+        EventKind::Health { healthy: true, check: None, latency: super::latencies(true) },
+        EventKind::Health {
+            healthy: false,
+            check: Some("HTTP 503".into()),
+            latency: StartLatency::UNKNOWN,
+        },
         EventKind::Stop { why: StopReason::Kill(KillReason::User(name("ana"))) },
         EventKind::Stop { why: StopReason::Evict(preempted) },
         EventKind::Suspect,

@@ -14,8 +14,8 @@ use cell::{
 use model::{
     Band, Bytes, Capability, CollectionId, Dimension, End, FinalUsage, Generation, GrantId, Level,
     LockSessionId, LogIndex, MachineId, MachineReport, MilliCores, NoticeDelivery, NoticeReason,
-    Reclamation, ReplicaId, SessionId, Span, TaskId, TaskIndex, TaskSelection, Time, UserName,
-    Version,
+    Reclamation, ReplicaId, SessionId, Span, StartLatency, TaskId, TaskIndex, TaskSelection, Time,
+    UserName, Version,
 };
 use spec::{Autoscale, CpuRam, FieldChange, JobSpec, Kind, TaskSpec};
 
@@ -326,6 +326,7 @@ fn running() -> Job {
         let check = matches!(phase, Phase::Started { health: Health::Unhealthy, .. });
         let check = check.then(|| "HTTP 503".into());
         let since = Time(7);
+        let latency = super::latencies(matches!(phase, Phase::Started { .. }));
         TaskState::Running(Placement {
             address: None,
             machine,
@@ -335,6 +336,8 @@ fn running() -> Job {
             phase,
             check,
             stop,
+            latency,
+            lost_starts: u32::from(port) % 3,
         })
     };
     let started = |health| Phase::Started { at: Time(8), health, since: Time(9) };
@@ -466,8 +469,19 @@ fn room() -> Job {
     let (at, health, since) = (Time(8), Health::Healthy, Time(8));
     let (machine, phase) = (MachineId(3), Phase::Started { at, health, since });
     let (ports, since, stop) = (Arc::default(), Time(7), None);
-    let placed =
-        Placement { address: None, machine, alloc: None, ports, since, phase, check: None, stop };
+    let (check, latency, lost_starts) = (None, StartLatency::UNKNOWN, 0);
+    let placed = Placement {
+        address: None,
+        machine,
+        alloc: None,
+        ports,
+        since,
+        phase,
+        check,
+        stop,
+        latency,
+        lost_starts,
+    };
     let cause = PendingCause::Evicted(EvictionCause::MachineShutdown);
     let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };
     let tasks = vec![task(None, TaskState::Running(placed)), task(Some(End::Stopped), waits)];
@@ -485,9 +499,20 @@ fn in_the_room() -> Job {
     let alloc = TaskId { collection: CollectionId(7), index: TaskIndex(0) };
     let (machine, ports, since, stop) = (MachineId(3), Arc::default(), Time(7), None);
     let alloc = Some(Arc::new(alloc.generation(Generation(2))));
-    let phase = Phase::Starting;
-    let placed =
-        Placement { address: None, machine, alloc, ports, since, phase, check: None, stop };
+    let (phase, check) = (Phase::Starting, None);
+    let (latency, lost_starts) = (StartLatency::UNKNOWN, 4);
+    let placed = Placement {
+        address: None,
+        machine,
+        alloc,
+        ports,
+        since,
+        phase,
+        check,
+        stop,
+        latency,
+        lost_starts,
+    };
     let cause = PendingCause::Evicted(EvictionCause::MachineShutdown);
     let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };
     let mut left = task(None, waits);

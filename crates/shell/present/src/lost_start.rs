@@ -1,26 +1,31 @@
-//! What commands say of a start that was lost before the program of the task ran.
+//! What is said of a start that was lost before the program of the task ran: always in the same words.
 
 use api::v1;
 use model::Span;
 
-/// Why a task could not be started, and when it is tried again: `cannot fetch package ana/app@3: …; tried 4 times,
-/// next in 8 s`. `None` if it is pending for another reason.
-pub(crate) fn start_lost(
+/// Why a task could not be started, and when it is tried again: `could not start: cannot fetch package ana/app@3: …;
+/// tried 4 times, next in 8 s`. `None` if it is pending for another reason.
+#[must_use]
+pub fn start_lost(
     cause: &v1::PendingCause,
     last_end: Option<&v1::End>,
     not_before: u64,
     now: u64,
 ) -> Option<String> {
     let Some(v1::pending_cause::Cause::StartLost(tries)) = cause.cause else { return None };
-    let Some(v1::end::How::Lost(reason)) = last_end.and_then(|end| end.how.as_ref()) else {
-        return None;
-    };
-    let times = if tries <= 1 { "once".to_owned() } else { format!("{tries} times") };
     let next = match not_before.checked_sub(now) {
         Some(wait) if wait > 0 => format!(", next in {}", Span(wait)),
         _ => String::new(),
     };
-    Some(format!("{}; tried {times}{next}", reason.escape_debug()))
+    Some(format!("{}{next}", lost_starts(tries, last_end)?))
+}
+
+/// The same without the next start: it is being tried again.
+#[must_use]
+pub fn lost_starts(tries: u32, last_end: Option<&v1::End>) -> Option<String> {
+    let v1::end::How::Lost(reason) = last_end?.how.as_ref()? else { return None };
+    let times = if tries <= 1 { "once".to_owned() } else { format!("{tries} times") };
+    Some(format!("could not start: {}; tried {times}", reason.escape_debug()))
 }
 
 #[cfg(test)]
@@ -37,11 +42,13 @@ mod tests {
             (1, 2_000_000, 1_000_000, "tried once, next in 1 s"),
             (4, 40_000_000, 8_000_000, "tried 4 times, next in 32 s"),
             (4, 40_000_000, 41_000_000, "tried 4 times"),
+            (4, 0, 41_000_000, "tried 4 times"),
         ] {
             let shown = start_lost(&cause(tries), Some(&end), not_before, now);
-            assert_eq!(shown, Some(format!("{reason}; {expected}")));
+            assert_eq!(shown, Some(format!("could not start: {reason}; {expected}")));
         }
         let lost = v1::PendingCause { cause: Some(v1::pending_cause::Cause::Lost(v1::Nothing {})) };
         assert_eq!(start_lost(&lost, Some(&end), 2, 1), None);
+        assert_eq!(lost_starts(2, None), None);
     }
 }
