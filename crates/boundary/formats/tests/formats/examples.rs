@@ -540,6 +540,7 @@ pub(crate) fn all_ops() -> Vec<Op> {
     }
     let mut saved = full_job();
     saved.preemption_notice_max = Some(Span::from_secs(5));
+    saved.task.outputs = OutputPolicy::default();
     saved.task.saver = Some(Saver::of(vec!["save".to_owned(), "${task.index}".to_owned()]));
     later.push(request(Mutation::Submit(Arc::new(saved))));
     let report = MachineReport { saving: saving(), ..machine_report() };

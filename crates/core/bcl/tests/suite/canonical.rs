@@ -460,6 +460,9 @@ prop_compose! {
     ) -> JobSpec {
         let (mut task, mut overrides) = (task, overrides);
         (task.kernel_features, task.api, task.saver) = (features, api, saver);
+        if task.saver.is_some() {
+            task.outputs = OutputPolicy::default();
+        }
         (task.image, task.packages) = (image, packages);
         task.cpu_slack = cpu_slack;
         task.memory_slack = memory_slack;

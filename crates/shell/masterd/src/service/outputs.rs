@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::v1;
-use cell::{Job, TaskState};
+use cell::{Job, Task, TaskState};
 use model::{Capability, InstanceId, MachineId, TaskId, TaskIndex};
 use rpc::transport::Permit;
 use tokio::sync::mpsc;
@@ -49,7 +49,7 @@ impl Tasks {
         // It may have ended a moment ago, and this replica may not know it yet.
         let is_known = {
             let reads = Reads::of(&view, &caller);
-            reads.find(&address).is_ok_and(|job| left(job, index).is_ok())
+            reads.find(&address).is_ok_and(|job| ended(job, index).is_ok())
         };
         if !is_known {
             view = gate::newest(&self.door.core).await?;
@@ -57,6 +57,8 @@ impl Tasks {
         let reads = Reads::of(&view, &caller);
         let job = reads.find(&address)?;
         self.door.own(&caller, &asks, || may_touch(user, &job.owner, &job.spec.name))?;
+        // Before who may: others may run commands in a task that has not ended, and a copy does.
+        let task = ended(job, index)?;
         let name = format!("{}/{}/{index}", job.owner, job.spec.name);
         if job.owner != *user && !caller.administers_jobs(&view.cell) {
             return Err(Status::permission_denied(format!(
@@ -66,7 +68,7 @@ impl Tasks {
                 Capability::AdministerJobs
             )));
         }
-        let left = left(job, index)?;
+        let left = left(job, index, task)?;
         if job.owner != *user {
             self.door.record_use(&caller, Capability::AdministerJobs, job.id).await?;
         }
@@ -125,28 +127,32 @@ impl Tasks {
     }
 }
 
-/// The last incarnation of an ended task.
-fn left(job: &Arc<Job>, index: TaskIndex) -> Result<Left, Status> {
+/// A task that has ended.
+fn ended(job: &Arc<Job>, index: TaskIndex) -> Result<&Task, Status> {
     let name = format!("{}/{}", job.owner, job.spec.name);
     let Some(task) = job.task(index) else {
         let last = job.spec.tasks.saturating_sub(1);
         return Err(Status::invalid_argument(format!("{name} has tasks 0 to {last} only")));
     };
-    if !matches!(task.state, TaskState::Dead { .. }) {
-        return Err(Status::failed_precondition(format!(
+    match task.state {
+        TaskState::Dead { .. } => Ok(task),
+        _ => Err(Status::failed_precondition(format!(
             "{name}/{index} has not ended, and its outputs are kept when it has"
-        )));
+        ))),
     }
+}
+
+/// The last incarnation of an ended task.
+fn left(job: &Arc<Job>, index: TaskIndex, task: &Task) -> Result<Left, Status> {
+    let name = format!("{}/{}/{index}", job.owner, job.spec.name);
     if job.described(index).task.outputs.paths.is_empty() {
         return Err(Status::invalid_argument(format!(
-            "{name}/{index} has ended, and its files are removed: what is to be kept is named in the \
-             description of the job, as outputs: ['result.txt', 'out']"
+            "{name} has ended, and its files are removed: what is to be kept is named in the description \
+             of the job, as outputs: ['result.txt', 'out']"
         )));
     }
     let Some(last) = task.last_incarnation.as_deref() else {
-        return Err(Status::not_found(format!(
-            "{name}/{index} has left nothing: it has never run"
-        )));
+        return Err(Status::not_found(format!("{name} has left nothing: it has never run")));
     };
     let task = TaskId { collection: job.id, index };
     Ok(Left { instance: task.generation(last.generation), machine: last.machine })
