@@ -145,7 +145,7 @@ fn what_a_task_has_not_left_or_left_elsewhere_is_said() {
         ("outputs: ['../x']", "is not the path of an output"),
         ("outputs: ['out', 'out/n']", "is in out, which is kept with all that is in it"),
         ("keepOutputs: '1h'", "the job has none"),
-        ("outputs: ['out'], keepOutputs: '31d'", "must be 1 min to 30 d"),
+        ("outputs: ['out'], keepOutputs: '31d'", "must be 1 m to 30 d"),
     ] {
         cell.write("bad.bcl", format!("{{ name: 'bad', cmd: ['true'], {fields} }}"));
         let said = cell.fails(2, "bourg run bad.bcl");

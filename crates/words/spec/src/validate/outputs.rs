@@ -77,7 +77,7 @@ mod tests {
             (&[], None, &[]),
             (&["out", "out.txt", "a/b"], Some(60), &[]),
             (&["out"], Some(30 * 86_400), &[]),
-            (&["out"], Some(0), &["keepOutputs: must be 1 min to 30 d, is 0 s"]),
+            (&["out"], Some(0), &["keepOutputs: must be 1 m to 30 d, is 0 s"]),
             (
                 &["out", "out/n"],
                 None,
