@@ -14,7 +14,7 @@ use model::InstanceId;
 use tokio::sync::mpsc;
 use tonic::{Code, Status, Streaming};
 
-use super::Progress;
+use super::FetchProgress;
 use super::place::{Partial, ResultsPlace};
 
 /// How often a fetch that was cut goes on before it fails, and the pause before each.
@@ -85,7 +85,7 @@ pub(super) struct Fetching {
     pub(super) connection: Connection,
     pub(super) job: v1::JobAddress,
     pub(super) place: Arc<ResultsPlace>,
-    pub(super) progress: Arc<Progress>,
+    pub(super) progress: Arc<FetchProgress>,
 }
 
 /// Why an attempt ended before the archive was complete.

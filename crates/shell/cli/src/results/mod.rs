@@ -56,7 +56,7 @@ pub(super) struct ResultsArgs {
 
 /// What has been done so far, for those who wait.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct FetchProgress {
     tasks: AtomicU32,
     pub(super) bytes: AtomicU64,
 }
@@ -81,7 +81,7 @@ async fn fetch_all(
     let waiting: VecDeque<u32> = indexes(&mut connection, &args.job).await?.into();
     let total = waiting.len();
     let waiting = Arc::new(Mutex::new(waiting));
-    let progress = Arc::new(Progress::default());
+    let progress = Arc::new(FetchProgress::default());
     let mut workers = JoinSet::new();
     for _ in 0..FETCHES_AT_ONCE.min(total) {
         let (waiting, progress) = (Arc::clone(&waiting), Arc::clone(&progress));

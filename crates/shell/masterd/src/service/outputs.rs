@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An ended incarnation of a task, and the machine that keeps its outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Left {
+struct LeftOutputs {
     instance: InstanceId,
     machine: MachineId,
 }
@@ -143,7 +143,7 @@ fn ended(job: &Arc<Job>, index: TaskIndex) -> Result<&Task, Status> {
 }
 
 /// The last incarnation of an ended task.
-fn left(job: &Arc<Job>, index: TaskIndex, task: &Task) -> Result<Left, Status> {
+fn left(job: &Arc<Job>, index: TaskIndex, task: &Task) -> Result<LeftOutputs, Status> {
     let name = format!("{}/{}/{index}", job.owner, job.spec.name);
     if job.described(index).task.outputs.paths.is_empty() {
         return Err(Status::invalid_argument(format!(
@@ -155,7 +155,7 @@ fn left(job: &Arc<Job>, index: TaskIndex, task: &Task) -> Result<Left, Status> {
         return Err(Status::not_found(format!("{name} has left nothing: it has never run")));
     };
     let task = TaskId { collection: job.id, index };
-    Ok(Left { instance: task.generation(last.generation), machine: last.machine })
+    Ok(LeftOutputs { instance: task.generation(last.generation), machine: last.machine })
 }
 
 /// What a machine's error means to a reader.
