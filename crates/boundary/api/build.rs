@@ -66,6 +66,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "package",
         "packages",
         "secrets",
+        "outputs",
     ]
     .map(|name| format!("bourg/v1/{name}.proto"));
     println!("cargo:rerun-if-changed=proto");

@@ -66,6 +66,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("package", &["model"]),
     ("package-store", &["model"]),
     ("registry", &[]),
+    ("archive", &[]),
     (
         "fuzz-targets",
         &[
@@ -137,6 +138,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "process",
             "client",
             "package",
+            "archive",
         ],
     ),
     ("clientd", &["model", "api", "rpc", "client", "command"]),
@@ -189,6 +191,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "sigma",
             "package",
             "registry",
+            "archive",
         ],
     ),
     (

@@ -83,6 +83,9 @@ pub enum Fault {
     /// A text is not the mode of a file.
     #[error(transparent)]
     FileMode(#[from] spec::FileModeError),
+    /// A text is not the path of an output.
+    #[error(transparent)]
+    OutputPath(#[from] spec::OutputPathError),
     /// A number is out of range.
     #[error("must be {least} to {most}, is {is}")]
     OutOfRange {

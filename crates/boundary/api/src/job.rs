@@ -10,7 +10,7 @@ use spec::{
 
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
-use crate::task::{all_shown, cores, cores_number, network, network_fields, texts};
+use crate::task::{all_shown, cores, cores_number, network, network_fields, outputs, texts};
 use crate::{autoscale, file, read, v1};
 
 pub(crate) fn appclass_number(appclass: Appclass) -> i32 {
@@ -152,6 +152,8 @@ impl From<&JobSpec> for v1::JobSpec {
             metrics: job.metrics.as_ref().map(Into::into),
             logs: (job.task.logs != LogPolicy::default()).then(|| job.task.logs.into()),
             volumes: job.task.volumes.iter().map(Into::into).collect(),
+            outputs: texts(&job.task.outputs.paths),
+            keep_outputs: job.task.outputs.keep.map(duration),
             alloc_set: job.kind.alloc_set().map(ToString::to_string).unwrap_or_default(),
         }
     }
@@ -194,6 +196,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             saver: read::optional(job.saver, "saver")?,
             logs: read::optional(job.logs, "logs")?.unwrap_or_default(),
             volumes: read::list(job.volumes, "volumes")?,
+            outputs: outputs(&job.outputs, job.keep_outputs)?,
         };
         let preemption_notice_max = match job.preemption {
             None => None,

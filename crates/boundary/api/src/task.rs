@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Bytes, MilliCores, PortName, Resources};
-use spec::{Constraint, Cores, LogPolicy, Network, Relation, Saver, TaskOverride, TaskSpec};
+use spec::{
+    Constraint, Cores, LogPolicy, Network, OutputPolicy, Relation, Saver, TaskOverride, TaskSpec,
+};
 
-use crate::duration::duration;
+use crate::duration::{Duration, duration};
 use crate::error::{At, Fault, Malformed};
 use crate::{file, read, v1};
 
@@ -61,6 +63,12 @@ pub(crate) fn texts<T: ToString>(names: &BTreeSet<T>) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
 
+/// What is kept of the files of a task after its end.
+pub(crate) fn outputs(paths: &[String], keep: Option<Duration>) -> Result<OutputPolicy, Malformed> {
+    let keep = keep.map(|keep| read::span(Some(keep), "keepOutputs")).transpose()?;
+    Ok(OutputPolicy { paths: read::set(paths, "outputs")?, keep })
+}
+
 /// Rejects a description whose values were hidden: the job would run without them.
 pub(crate) fn all_shown(hidden_env: &[String]) -> Result<(), Malformed> {
     match hidden_env {
@@ -95,6 +103,8 @@ impl From<&TaskSpec> for v1::TaskSpec {
             saver: task.saver.as_ref().map(Into::into),
             logs: (task.logs != LogPolicy::default()).then(|| task.logs.into()),
             volumes: task.volumes.iter().map(Into::into).collect(),
+            outputs: texts(&task.outputs.paths),
+            keep_outputs: task.outputs.keep.map(duration),
         }
     }
 }
@@ -127,6 +137,7 @@ impl TryFrom<v1::TaskSpec> for TaskSpec {
             saver: read::optional(task.saver, "saver")?,
             logs: read::optional(task.logs, "logs")?.unwrap_or_default(),
             volumes: read::list(task.volumes, "volumes")?,
+            outputs: outputs(&task.outputs, task.keep_outputs)?,
         })
     }
 }

@@ -1,11 +1,12 @@
 //! What concerns the end of tasks: savers, and the notice of those that a job preempts.
 
 use model::Span;
-use spec::{LogPolicy, Path, Saver};
+use spec::{LogPolicy, OutputPath, OutputPolicy, Path, Saver};
 
+use crate::error::ErrorKind;
 use crate::fields::{Diagnostics, Fields, Shape, Spelling};
 use crate::json::Json;
-use crate::quantity::{self, CMD, word};
+use crate::quantity::{self, CMD, text, word};
 
 const SAVER: Shape = Shape {
     of: "a saver",
@@ -57,6 +58,21 @@ pub(crate) fn logs(value: &Json, path: Path, found: &mut Diagnostics) -> LogPoli
             found,
         ),
     }
+}
+
+const OUTPUTS: &str = "a list of paths, such as ['result.txt', 'out']";
+
+/// What is kept of the files of tasks after their end, and how long.
+pub(crate) fn outputs(fields: &Fields<'_>, found: &mut Diagnostics) -> OutputPolicy {
+    let paths = fields.read_list("outputs", OUTPUTS, found, output);
+    OutputPolicy {
+        paths: paths.unwrap_or_default().into_iter().collect(),
+        keep: fields.read("keepOutputs", found, quantity::span),
+    }
+}
+
+fn output(value: &Json) -> Result<OutputPath, ErrorKind> {
+    Ok(text("the path of an output, such as 'result.txt'", value)?.parse()?)
 }
 
 /// The maximum notice of those that a job preempts.

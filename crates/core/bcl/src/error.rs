@@ -300,6 +300,9 @@ pub enum ErrorKind {
     /// The text is not where a task can find a volume.
     #[error(transparent)]
     VolumePath(#[from] VolumePathError),
+    /// The text is not the path of an output.
+    #[error(transparent)]
+    OutputPath(#[from] spec::OutputPathError),
     /// An invalid priority.
     #[error("{error}{}", nearest_of(.nearest))]
     Priority {

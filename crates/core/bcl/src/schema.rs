@@ -62,6 +62,8 @@ const JOB: Shape = Shape {
         "notice",
         "constraints",
         "volumes",
+        "outputs",
+        "keepOutputs",
         "overrides",
         "maxPerMachine",
         "maxPerSwitch",
@@ -148,6 +150,7 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
         Some(value) => volumes(value, &top.field("volumes"), found),
         None => Vec::new(),
     };
+    task.outputs = ends::outputs(&fields, found);
     let overrides = match fields.get("overrides") {
         Some(value) => overrides(value, &top.field("overrides"), tasks, &task, found),
         None => BTreeMap::new(),

@@ -64,6 +64,10 @@ pub struct BorgletArgs {
     /// The throughput of the machine's disks per second, of which tasks can request a share.
     #[arg(long, default_value_t = DISK_RATE, value_name = "BYTES")]
     disk_rate: Bytes,
+    /// How much this machine keeps of the outputs of ended tasks, shared by users. Default: 10 GiB, or a tenth of a
+    /// smaller disk.
+    #[arg(long, value_name = "BYTES")]
+    keep_outputs: Option<Bytes>,
     /// How much this machine sends per second of the packages that it has to other machines that fetch them. 0: nothing.
     #[arg(long, default_value_t = SHARE_RATE, value_name = "BYTES")]
     share_packages: Bytes,
@@ -98,6 +102,7 @@ pub fn start(args: BorgletArgs) -> anyhow::Result<()> {
         port_isolation: args.port_isolation,
         task_network: args.task_network,
         limits: Limits { cpu: args.cpu, ram: args.ram, disk: args.disk, disk_rate: args.disk_rate },
+        keep_outputs: args.keep_outputs,
         share_packages: args.share_packages,
         uids: args.uids,
         stop_tasks: args.stop_tasks,

@@ -19,6 +19,7 @@ use super::effects::Provided;
 use super::effects::{CapMetrics, EndedByRule, Executor};
 use super::memory;
 use super::message::{Message, Obeyed};
+use super::outputs;
 use super::packages::Taken;
 use super::ports;
 use super::retained_logs;
@@ -183,6 +184,7 @@ pub(super) fn start(
     let (to_failed, failed) = watch::channel(None);
     let remover = Remover::start(files.clone())?;
     tokio::spawn(retained_logs::clean(files.clone(), remover.clone()));
+    tokio::spawn(outputs::clean(files.clone(), remover.clone()));
     let shortages = memory::watch(&files, report.capacity.ram, messages.clone())?;
     disk::watch(files.clone(), report, disk, messages.clone())?;
     tokio::spawn(ports::watch(files.clone(), range, messages.clone()));

@@ -18,7 +18,7 @@ use process::metrics::{Process, counters, gauges};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 use rpc::transport::{Cause, Refusals};
 use rpc::{Identity, Rotating};
@@ -76,6 +76,7 @@ pub(super) fn pages(
     dns: Option<Arc<nameserver::Metrics>>,
     credentials: Rotating,
     packages: &PackageCounts,
+    kept_outputs: Gauge,
 ) -> Router {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Process::with(credentials)));
@@ -90,6 +91,8 @@ pub(super) fn pages(
     registry.register("bourg_borglet_cpu_caps", help, caps.caps.clone());
     let help = "Tasks that are capped for that reason now";
     registry.register("bourg_borglet_tasks_capped", help, caps.capped.clone());
+    let help = "Bytes of the outputs of ended tasks that are kept";
+    registry.register("bourg_borglet_outputs_bytes", help, kept_outputs);
     let (help, shortages) = ("How often memory ran short", driver.memory_shortages().clone());
     registry.register("bourg_borglet_memory_shortages", help, shortages);
     let fetched = &packages.fetched;

@@ -35,6 +35,7 @@ mod name_server;
 mod names;
 mod notice;
 mod oom;
+mod outputs;
 mod owners;
 mod packages;
 mod port_isolation;
@@ -106,6 +107,8 @@ struct Options {
     pub(crate) task_network: Option<Subnet>,
     /// The resources for tasks, from the flags.
     pub(crate) limits: capacity::Limits,
+    /// The maximum of the outputs that it keeps of ended tasks.
+    pub(crate) keep_outputs: Option<Bytes>,
     /// How many bytes of packages it sends to other machines per second; 0: none.
     pub(crate) share_packages: Bytes,
     /// The user ids for tasks.
@@ -176,6 +179,7 @@ fn run(mut options: Options, listener: TcpListener) -> anyhow::Result<()> {
     }
     let files = tasks::Files::open(&options.directory, isolation, options.port_isolation)?
         .for_tasks_in(options.task_network)
+        .keeping(outputs::OutputsHere::at_most(options.keep_outputs))
         .holding(ports_lock);
     options.limits.check(&files.directory, options.ports, isolation)?;
     // An agent runs on every machine and has little to do: few threads, since each costs memory.

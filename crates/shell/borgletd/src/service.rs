@@ -24,6 +24,7 @@ use super::exec::{Outputs, Sessions};
 use super::health_endpoints::{self, Metrics, PackageCounts};
 use super::logs;
 use super::message::Obeyed;
+use super::outputs::{self, OutputReaders};
 use super::packages::Packages;
 use super::packages::{FetchCounts, Sharing};
 use super::task_metrics::Fetcher;
@@ -41,6 +42,7 @@ pub(crate) struct Service {
     pages: Fetcher,
     sessions: Sessions,
     readers: logs::Readers,
+    output_readers: OutputReaders,
     masters: Masters,
     packages: Packages,
 }
@@ -69,6 +71,7 @@ impl Service {
             pages: Fetcher::new(),
             sessions: Sessions::new(),
             readers: logs::Readers::new(),
+            output_readers: OutputReaders::new(),
             masters,
             packages,
         }
@@ -101,6 +104,7 @@ impl Service {
             dns,
             credentials,
             &packages,
+            self.files.outputs.bytes.clone(),
         );
         let server = BorgletServer::new(self);
         let server = server.max_decoding_message_size(most).max_encoding_message_size(most);
@@ -118,6 +122,7 @@ impl Service {
 impl rpc::service::borglet_server::Borglet for Service {
     type ReadLogStream = Pin<Box<dyn Stream<Item = Result<v1::LogChunk, Status>> + Send>>;
     type ExecInTaskStream = Outputs;
+    type ReadOutputsStream = ReceiverStream<Result<v1::OutputChunk, Status>>;
     type FetchMetricsStream = ReceiverStream<Result<v1::MetricsChunk, Status>>;
 
     async fn poll(
@@ -187,6 +192,14 @@ impl rpc::service::borglet_server::Borglet for Service {
         request: Request<Streaming<v1::ExecInTaskRequest>>,
     ) -> Result<Response<Self::ExecInTaskStream>, Status> {
         self.sessions.exec(&self.files, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn read_outputs(
+        &self,
+        request: Request<v1::ReadOutputsRequest>,
+    ) -> Result<Response<Self::ReadOutputsStream>, Status> {
+        let sent = outputs::read(&self.files, &self.output_readers, &request.into_inner())?;
+        Ok(Response::new(sent))
     }
 
     async fn read_log(

@@ -32,6 +32,7 @@ use super::end_records::{end, lost, usage};
 use super::found_packages::FoundPackages;
 use super::log_settings::KnownLogSettings;
 use super::names::TaskResolver;
+use super::outputs::OutputsHere;
 use super::owners::Owners;
 use super::port_isolation::{PortIsolation, WantedPortIsolation};
 use super::{notice, oom, program, task_files};
@@ -87,6 +88,8 @@ pub(crate) struct Files {
     pub(super) owners: Owners,
     /// The addresses of tasks with a network of their own.
     pub(super) task_network: Option<Subnet>,
+    /// What is known of kept outputs.
+    pub(super) outputs: OutputsHere,
 }
 
 impl Files {
@@ -98,7 +101,7 @@ impl Files {
         wanted: WantedPortIsolation,
     ) -> anyhow::Result<Self> {
         let directory = std::path::absolute(directory)?;
-        for name in ["", "tasks", "allocs", "savers", "bin"] {
+        for name in ["", "tasks", "allocs", "savers", "outputs", "bin"] {
             let path = directory.join(name);
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
             made.with_context(|| format!("cannot create {}", path.display()))?;
@@ -136,6 +139,7 @@ impl Files {
             resolver: TaskResolver::default(),
             owners: Owners::default(),
             task_network: None,
+            outputs: OutputsHere::default(),
         })
     }
 
@@ -149,6 +153,11 @@ impl Files {
     /// The same on a machine with addresses for tasks.
     pub(crate) fn for_tasks_in(self, task_network: Option<Subnet>) -> Self {
         Self { task_network, ..self }
+    }
+
+    /// The same that keeps outputs as this says.
+    pub(crate) fn keeping(self, outputs: OutputsHere) -> Self {
+        Self { outputs, ..self }
     }
 
     pub(crate) fn tasks(&self) -> PathBuf {
@@ -226,6 +235,7 @@ impl Files {
             tracing::warn!("removing the remains of an earlier {}", launch.instance);
             left.discard()?;
         }
+        self.discard_outputs(launch.instance)?;
         let task = TaskDirectory::create(&self.tasks(), &name)?;
         notice::prepare(&task)?;
         // Without a durable directory the instance would be started again after a power failure. It is
@@ -418,7 +428,7 @@ impl Files {
         Ok(Some((Launch { cpus, ..Launch::new(desired, alloc.as_ref(), uid) }, alloc)))
     }
 
-    /// An instance has ended: its home directory is kept for its saver, if it has one, and discarded
+    /// An instance has ended: its outputs are kept, and its home directory is kept for its saver, if it has one, and discarded
     /// otherwise. Returns what is kept from now on.
     pub(super) fn leave(
         &self,
@@ -426,6 +436,9 @@ impl Files {
         task: &TaskDirectory,
         end: &End,
     ) -> Option<KeptData> {
+        if let Err(error) = self.keep_outputs(instance, task) {
+            tracing::error!("cannot keep the outputs of {instance}: {error:#}");
+        }
         let keep = || {
             let Some((launch, alloc)) = self.launched(task)? else { return Ok(None) };
             let kept = KeptData::of_task(&launch, alloc.as_ref(), end, wall_clock());
@@ -489,6 +502,11 @@ impl Files {
             cgroup.remove()?;
         }
         Ok(())
+    }
+
+    /// The specification of an instance, from its records; `None` if it was never started.
+    pub(super) fn desired_of(&self, task: &TaskDirectory) -> anyhow::Result<Option<Desired>> {
+        read_desired(task, DESIRED_FILE)
     }
 
     /// The alloc in which a task runs, from its records.

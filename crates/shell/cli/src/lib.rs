@@ -35,6 +35,7 @@ mod quota;
 mod reclaim;
 mod registry_image;
 mod restart;
+mod results;
 mod run;
 mod saver;
 mod secret;
@@ -144,7 +145,16 @@ pub enum Command {
     ///
     /// Paths in a task begin at its working directory. Its end of the copy runs as its user and within its
     /// limits, and is recorded, as of bourg exec. A file appears when it is complete.
+    ///
+    /// Of an ended task, its outputs can be copied, which its job names: `outputs: ['result.txt', 'out']`. Paths
+    /// begin at its home directory then.
     Cp(copy::CopyArgs),
+    /// Fetch the outputs of the ended tasks of a job: what their machines keep of their files.
+    ///
+    /// The job names them: `outputs: ['result.txt', 'out']`. Those of task 3 are written to DIR/3. Several tasks
+    /// are fetched from at once. The command tells which tasks have left nothing, and exits with 1 if a task has
+    /// not ended or its outputs are not complete; run again, it goes on where it was.
+    Results(results::ResultsArgs),
     /// Find tasks by name: where they are, on which ports, and whether they are healthy.
     #[command(subcommand)]
     Bns(bns::Command),
@@ -490,6 +500,7 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Sigma(args) => sigma::execute(cell, &args)?,
         Command::Exec(args) => return exec::exec(cell, args),
         Command::Cp(args) => return copy::copy(cell, args),
+        Command::Results(args) => return results::results(cell, &args),
         Command::Pack { source } => return copy::pack_here(&source),
         Command::Unpack { destination } => copy::unpack_here(&destination)?,
         Command::Bns(command) => bns::bns(cell, &command)?,

@@ -28,6 +28,7 @@ mod locks;
 mod logs;
 mod machines;
 pub(crate) mod names;
+mod outputs;
 mod packages;
 mod process_discovery;
 mod quota;
@@ -160,13 +161,14 @@ impl Api {
         let names = NameService::new(door.clone());
         let locks = Locks::new(door.clone());
         let [askers, rebuilding] = door.limits();
-        let [log_readers, metrics_readers, commands] = tasks.limits();
+        let [log_readers, metrics_readers, commands, output_readers] = tasks.limits();
         let limits: Arc<[Streams]> = [
             jobs.watchers(),
             locks.watchers(),
             log_readers,
             metrics_readers,
             commands,
+            output_readers,
             names.watches(),
             askers,
             history.events.followers(),

@@ -25,6 +25,7 @@ mod cached;
 mod fleet;
 mod layout;
 mod live;
+mod outputs;
 mod page;
 mod pages;
 mod problem;

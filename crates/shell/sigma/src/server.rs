@@ -19,7 +19,7 @@ use crate::app::{App, Cell};
 use crate::problem::Problem;
 use crate::session::{Session, Sessions};
 use crate::terminal::Terminals;
-use crate::{action, assets, layout, live, pages, sign_in, terminal};
+use crate::{action, assets, layout, live, outputs, pages, sign_in, terminal};
 
 /// The most bytes of a form, or of what is typed into a terminal at once.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -72,6 +72,7 @@ impl Sigma {
             .route("/terminal/{id}/screen", get(terminal::screen))
             .route("/jobs/{user}/{job}/{task}/logs/follow", get(live::logs))
             .route("/jobs/{user}/{job}/{task}/logs/download", get(live::download))
+            .route("/jobs/{user}/{job}/{task}/outputs", get(outputs::download))
             .fallback(get(page));
         Router::new()
             .merge(changes)

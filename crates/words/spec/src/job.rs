@@ -10,7 +10,8 @@ use model::{
 
 use crate::{
     Autoscale, Constraint, Cores, CpuRam, DisruptionBudget, HealthCheck, JobReference, Kind,
-    LogPolicy, MetricsPage, Network, RestartPolicy, Saver, TaskFile, UpdatePolicy, VolumeRequest,
+    LogPolicy, MetricsPage, Network, OutputPolicy, RestartPolicy, Saver, TaskFile, UpdatePolicy,
+    VolumeRequest,
 };
 
 /// A job description: a number of tasks that run the same program, or of allocs in which tasks of
@@ -126,6 +127,8 @@ pub struct TaskSpec {
     pub logs: LogPolicy,
     /// The volumes of its machine that it asks for.
     pub volumes: Vec<VolumeRequest>,
+    /// What its machine keeps of its files after its end.
+    pub outputs: OutputPolicy,
 }
 
 /// Differences of one task: each field that is set replaces the job's; environments and labels are
@@ -345,6 +348,7 @@ impl TaskSpec {
             saver: None,
             logs: LogPolicy::default(),
             volumes: Vec::new(),
+            outputs: OutputPolicy::default(),
         }
     }
 }

@@ -18,6 +18,7 @@ pub mod limits;
 mod logs;
 mod metrics;
 mod network;
+mod outputs;
 mod path;
 mod ports;
 mod reference;
@@ -42,6 +43,7 @@ pub use kind::Kind;
 pub use logs::{LogPolicy, LogSettings};
 pub use metrics::MetricsPage;
 pub use network::{Network, NoSuchNetwork};
+pub use outputs::{OutputPath, OutputPathError, OutputPolicy};
 pub use path::{Path, Step};
 pub use reference::JobReference;
 pub use restart::{RestartPolicy, RestartWhen};
@@ -49,6 +51,7 @@ pub use saver::Saver;
 pub use template::{Reference, TaskField, expand, references};
 pub use update::{CHANGES_MAX, FIELDS, Field, FieldChange, FieldClass, FieldName};
 pub use validate::{
-    AutoscaleProblem, CoresProblem, LogSettingsProblem, Problem, ProblemKind, VolumeProblem,
+    AutoscaleProblem, CoresProblem, LogSettingsProblem, OutputProblem, Problem, ProblemKind,
+    VolumeProblem,
 };
 pub use volume::{VolumeRequest, VolumeSelector};

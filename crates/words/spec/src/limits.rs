@@ -27,6 +27,12 @@ pub const TASK_FILES_BYTES_MAX: usize = 256 << 10;
 pub const TASK_FILE_PATH_BYTES_MAX: usize = 512;
 /// Secrets per task, in files and in variables.
 pub const TASK_SECRETS_MAX: usize = 64;
+/// Outputs per task.
+pub const OUTPUTS_MAX: usize = 64;
+/// Bytes of the path of an output.
+pub const OUTPUT_PATH_BYTES_MAX: usize = 512;
+/// How long outputs can be kept after the end of a task, in seconds: 30 days.
+pub const OUTPUT_KEEP_SECONDS_MAX: u64 = 30 * 86_400;
 /// Labels per job.
 pub const LABELS_MAX: usize = 64;
 /// Characters of a label's key or value.

@@ -92,6 +92,7 @@ fn of_task(task: &TaskSpec) -> u64 {
         sum(task.image.iter().chain(&task.packages).map(package)),
         constraints(&task.constraints),
         sum(task.volumes.iter().map(volume)),
+        sum(task.outputs.paths.iter().map(|path| text(path.as_str()))),
         health(task.health_check.as_ref()),
         task.saver.as_ref().map_or(0, |saver| texts(&saver.cmd)),
     ])

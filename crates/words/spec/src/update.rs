@@ -140,6 +140,8 @@ pub const FIELDS: &[Field] = fields! {
     "notice" Restart |a, b| a.task.notice != b.task.notice;
     "saver" Restart |a, b| a.task.saver != b.task.saver;
     "volumes" Restart |a, b| a.task.volumes != b.task.volumes;
+    "outputs" Restart |a, b| a.task.outputs.paths != b.task.outputs.paths;
+    "keepOutputs" Restart |a, b| a.task.outputs.keep != b.task.outputs.keep;
     "kernelFeatures" Restart |a, b| a.task.kernel_features != b.task.kernel_features;
     "api" Restart |a, b| a.task.api != b.task.api;
     "memorySlack" Restart |a, b| a.task.memory_slack != b.task.memory_slack;
@@ -339,6 +341,11 @@ impl JobSpec {
                     add(field.name, page(old), page(new));
                 }
                 "volumes" => add(field.name, volumes(one), volumes(two)),
+                "outputs" => add(field.name, one.outputs.to_string(), two.outputs.to_string()),
+                "keepOutputs" => {
+                    let (old, new) = (one.outputs.kept_for(), two.outputs.kept_for());
+                    add(field.name, old.to_string(), new.to_string());
+                }
                 "logs" => add(field.name, one.logs.to_string(), two.logs.to_string()),
                 "restart" if self.restart.when != other.restart.when => {
                     let (old, new) = (self.restart.when, other.restart.when);
@@ -375,6 +382,7 @@ impl crate::TaskSpec {
             || self.health_check != other.health_check
             || self.notice != other.notice
             || self.volumes != other.volumes
+            || self.outputs != other.outputs
             || self.kernel_features != other.kernel_features
             || self.api != other.api
             || self.memory_slack != other.memory_slack

@@ -9,18 +9,21 @@ mod files;
 mod health;
 mod logs;
 mod network;
+mod outputs;
+mod packages;
 mod policy;
 mod programs;
 mod volumes;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use model::{Bytes, MilliCores, PackageReference, PortName, Resources, Span};
+use model::{Bytes, MilliCores, PortName, Resources, Span};
 use thiserror::Error;
 
 pub use autoscale::AutoscaleProblem;
 pub use cores::CoresProblem;
 pub use logs::LogSettingsProblem;
+pub use outputs::OutputProblem;
 pub use volumes::VolumeProblem;
 
 use crate::limits;
@@ -178,6 +181,9 @@ pub enum ProblemKind {
     /// A volume that a task cannot have.
     #[error(transparent)]
     Volume(#[from] VolumeProblem),
+    /// An output that a task cannot have.
+    #[error(transparent)]
+    Output(#[from] OutputProblem),
     /// A job that names itself as predecessor or parent.
     #[error("names the job itself: name another one, or leave it out")]
     NamesItself,
@@ -251,6 +257,7 @@ impl JobSpec {
         found.metrics(self, &usual);
         found.network(self, &usual);
         found.volumes(self);
+        found.outputs(self);
         found.logs(&top.field("logs"), self.task.logs);
         found.autoscale(self);
         let overrides = top.field("overrides");
@@ -419,6 +426,7 @@ impl Problems {
                 self.of_a_task(&top.field("kernelFeatures"), !task.kernel_features.is_empty());
                 self.of_a_task(&top.field("api"), task.api);
                 self.of_a_task(&top.field("volumes"), !task.volumes.is_empty());
+                self.of_a_task(&top.field("outputs"), !task.outputs.paths.is_empty());
                 self.of_a_task(&top.field("memorySlack"), task.memory_slack);
                 self.of_a_task(&top.field("metrics"), job.metrics.is_some());
                 self.of_a_task(&top.field("logs"), task.logs != LogPolicy::default());
@@ -431,16 +439,6 @@ impl Problems {
                     self.of_a_task(&at.field("ports"), change.ports.is_some());
                     self.of_a_task(&at.field("healthCheck"), change.health_check.is_some());
                 }
-            }
-        }
-    }
-
-    fn packages(&mut self, at: &Location<'_>, packages: &BTreeSet<PackageReference>) {
-        self.count(at, packages.len(), limits::PACKAGES_MAX, "packages");
-        let mut names = BTreeSet::new();
-        for (position, package) in packages.iter().enumerate() {
-            if !names.insert(&package.name) {
-                self.add(&at.element(position), ProblemKind::SamePackageName);
             }
         }
     }

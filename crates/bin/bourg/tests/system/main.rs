@@ -13,6 +13,7 @@ mod eventually;
 mod http;
 mod isolation;
 mod jobs;
+mod outputs;
 mod pages;
 mod preload;
 mod processes;

@@ -32,8 +32,8 @@ use model::{
 };
 use spec::{
     Autoscale, Constraint, CpuRam, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind,
-    LogPolicy, LogSettings, Maximum, MetricsPage, OnFailure, Probe, Relation, RestartPolicy,
-    RestartWhen, Saver, TaskOverride, TaskSpec, UpdatePolicy,
+    LogPolicy, LogSettings, Maximum, MetricsPage, OnFailure, OutputPolicy, Probe, Relation,
+    RestartPolicy, RestartWhen, Saver, TaskOverride, TaskSpec, UpdatePolicy,
 };
 
 pub(crate) fn name<N: FromStr<Err = NameError>>(text: &str) -> N {
@@ -131,6 +131,10 @@ pub(crate) fn full_job() -> JobSpec {
         saver: None,
         logs: LogPolicy { keep: Some(Span::from_secs(604_800)), max: Some(Bytes(256 << 20)) },
         volumes: volume_requests(),
+        outputs: OutputPolicy {
+            paths: ["out", "result.txt"].map(|path| path.parse().expect("a path")).into(),
+            keep: Some(Span::from_secs(3_600)),
+        },
     };
     let change = TaskOverride {
         cmd: Some(vec!["serve".to_owned(), "--canary".to_owned()]),
@@ -546,6 +550,7 @@ pub(crate) fn all_ops() -> Vec<Op> {
     }
     let mut saved = full_job();
     saved.preemption_notice_max = Some(Span::from_secs(5));
+    saved.task.outputs = OutputPolicy::default();
     saved.task.saver = Some(Saver::of(vec!["save".to_owned(), "${task.index}".to_owned()]));
     later.push(request(Mutation::Submit(Arc::new(saved))));
     let report = MachineReport { saving: saving(), ..machine_report() };

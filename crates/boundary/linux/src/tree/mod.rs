@@ -7,6 +7,7 @@
 //!
 //! Not here: which directories, when, and on which thread.
 
+mod beneath;
 mod measure;
 mod removal;
 
@@ -18,6 +19,7 @@ use nix::sys::stat::Mode;
 use nix::{NixPath, Result};
 
 use crate::sys;
+pub use beneath::move_beneath;
 pub use measure::{Measure, Used};
 pub use removal::{Removal, remove_tree};
 

@@ -13,8 +13,8 @@ use proptest::sample::select;
 use serde_json::{Map, Value, json};
 use spec::{
     Autoscale, Constraint, CpuRam, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind,
-    LogPolicy, Maximum, MetricsPage, OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver,
-    TaskOverride, TaskSpec, UpdatePolicy, VolumeRequest, VolumeSelector,
+    LogPolicy, Maximum, MetricsPage, OnFailure, OutputPolicy, Probe, Relation, RestartPolicy,
+    RestartWhen, Saver, TaskOverride, TaskSpec, UpdatePolicy, VolumeRequest, VolumeSelector,
 };
 
 use crate::with_files;
@@ -168,6 +168,10 @@ fn canonical(job: &JobSpec) -> Value {
     }
     field("constraints", constraints_json(&job.task.constraints));
     field("volumes", job.task.volumes.iter().map(volume_json).collect());
+    field("outputs", job.task.outputs.paths.iter().map(ToString::to_string).collect());
+    if let Some(keep) = job.task.outputs.keep {
+        field("keepOutputs", span(keep));
+    }
     field("cmd", json!(job.task.cmd));
     if let Some(image) = &job.task.image {
         field("image", json!(image.to_string()));
@@ -364,6 +368,10 @@ fn task() -> impl Strategy<Value = TaskSpec> {
                 read_only: true,
                 elsewhere_after: Some(Span::from_secs(3_600)),
             }],
+            outputs: OutputPolicy {
+                paths: ["out", "result.txt"].map(|path| path.parse().expect("a path")).into(),
+                keep: Some(Span::from_secs(3_600)),
+            },
         }
     })
 }
@@ -452,6 +460,9 @@ prop_compose! {
     ) -> JobSpec {
         let (mut task, mut overrides) = (task, overrides);
         (task.kernel_features, task.api, task.saver) = (features, api, saver);
+        if task.saver.is_some() {
+            task.outputs = OutputPolicy::default();
+        }
         (task.image, task.packages) = (image, packages);
         task.cpu_slack = cpu_slack;
         task.memory_slack = memory_slack;
@@ -464,6 +475,7 @@ prop_compose! {
                 task.packages.clear();
                 task.image = None;
                 (task.api, task.cpu_slack, task.memory_slack) = (false, true, false);
+                task.outputs = OutputPolicy::default();
                 overrides.clear();
                 let user = |user: String| UserName::new(&user).expect("a label");
                 Kind::AllocSet { users: users.into_iter().map(user).collect() }

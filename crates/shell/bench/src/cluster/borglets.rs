@@ -424,6 +424,7 @@ fn arrived(job: &str) -> Option<Time> {
 #[tonic::async_trait]
 impl borglet_server::Borglet for Simulated {
     type ExecInTaskStream = Pin<Box<dyn Stream<Item = Result<v1::ExecOutput, Status>> + Send>>;
+    type ReadOutputsStream = Pin<Box<dyn Stream<Item = Result<v1::OutputChunk, Status>> + Send>>;
     type ReadLogStream = Pin<Box<dyn Stream<Item = Result<v1::LogChunk, Status>> + Send>>;
     type FetchMetricsStream = Pin<Box<dyn Stream<Item = Result<v1::MetricsChunk, Status>> + Send>>;
 
@@ -468,6 +469,13 @@ impl borglet_server::Borglet for Simulated {
         _: Request<Streaming<v1::ExecInTaskRequest>>,
     ) -> Result<Response<Self::ExecInTaskStream>, Status> {
         Err(Status::unimplemented("simulated tasks run no commands"))
+    }
+
+    async fn read_outputs(
+        &self,
+        _: Request<v1::ReadOutputsRequest>,
+    ) -> Result<Response<Self::ReadOutputsStream>, Status> {
+        Err(Status::unimplemented("simulated tasks leave no outputs"))
     }
 
     async fn read_log(

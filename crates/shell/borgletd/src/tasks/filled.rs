@@ -72,6 +72,10 @@ impl Files {
         if allocs.exists() {
             found.extend(linux::task::discarded(&allocs)?);
         }
+        let outputs = self.outputs();
+        if outputs.exists() {
+            found.extend(linux::task::discarded(&outputs)?);
+        }
         Ok(found)
     }
 }

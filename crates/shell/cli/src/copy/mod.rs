@@ -3,28 +3,32 @@
 //! One end is in the task: this same program, run there as `bourg exec` runs a command, so that the
 //! task's user, limits and view of the files apply. An archive goes from one end to the other.
 
-mod pack;
 #[cfg(test)]
 mod tests;
-mod unpack;
 
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use api::v1;
+use archive::{Copied, Top};
 use clap::Args;
 use client::{Connection, Target};
-use command::{Done, Failure, runtime};
+use command::output::say;
+use command::{Done, Failure, job_address, runtime};
 use model::{Address, AddressError, Bytes};
 
-use super::exec::{Errors, ExecSession, OnSignal, Streams, read_input};
+use tokio::sync::mpsc;
 
-use unpack::Top;
+use super::exec::{Errors, ExecSession, OnSignal, Streams, one_task, read_input};
+use super::results::{Pieces, open_outputs};
 
+/// Pieces of outputs that wait to be written.
+const PIECES: usize = 4;
 /// The commands that run in the task.
 pub(super) const PACK: &str = "pack";
 pub(super) const UNPACK: &str = "unpack";
@@ -66,43 +70,12 @@ impl FromStr for End {
     }
 }
 
-/// What was copied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Copied {
-    files: u64,
-    bytes: u64,
-}
-
-impl Copied {
-    fn add(&mut self, bytes: u64) {
-        self.files += 1;
-        self.bytes = self.bytes.saturating_add(bytes);
+/// Says what was copied.
+fn tell(copied: Copied, quiet: bool) {
+    let files = if copied.files == 1 { "file" } else { "files" };
+    if !quiet {
+        eprintln!("copied {} {files}, {}", copied.files, Bytes(copied.bytes));
     }
-
-    /// For people.
-    fn tell(self, quiet: bool) {
-        let files = if self.files == 1 { "file" } else { "files" };
-        if !quiet {
-            eprintln!("copied {} {files}, {}", self.files, Bytes(self.bytes));
-        }
-    }
-}
-
-/// Whether a link in an archive leads to something in the archive, wherever that is unpacked. `name` is
-/// the link with the entry at the top first.
-///
-/// A link may go up from its own directory, and then only down: what it passes on the way down may be
-/// links, of which each stays inside, too.
-fn stays_inside(name: &Path, target: &Path) -> bool {
-    let Some(ups) = name.components().count().checked_sub(2) else { return false };
-    let mut parts = target.components().filter(|part| *part != Component::CurDir).peekable();
-    let mut up = 0;
-    while parts.next_if_eq(&Component::ParentDir).is_some() {
-        up += 1;
-    }
-    up <= ups
-        && !target.as_os_str().is_empty()
-        && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
 /// Copies.
@@ -132,8 +105,16 @@ pub(super) fn copy(cell: Target<'_>, args: CopyArgs) -> Result<ExitCode, Failure
     let command = [PROGRAM, there, "--", &path].map(str::to_owned).to_vec();
     let session = ExecSession { task: &task, usage: "cp", command, terminal: None };
     let runtime = runtime()?;
-    let ended =
-        process::block_on(&runtime, async { run(Connection::open(cell)?, session, here).await });
+    let ended = process::block_on(&runtime, async {
+        let mut connection = Connection::open(cell)?;
+        if let Here::Destination(destination, expected) = &here
+            && let Some(fetched) =
+                fetch(&mut connection, &session, &path, destination, expected).await?
+        {
+            return Ok((0, fetched));
+        }
+        run(connection, session, here).await
+    });
     runtime.shutdown_background();
     let (status, local) = ended?;
     let failed = |text: String| Err(Failure::failed(format!("error: {text}")));
@@ -144,7 +125,7 @@ pub(super) fn copy(cell: Target<'_>, args: CopyArgs) -> Result<ExitCode, Failure
             failed(format!("{error:#}"))
         }
         (0 | SKIPPED, Ok((copied, skipped))) => {
-            copied.tell(args.quiet);
+            tell(copied, args.quiet);
             // Both ends have said what they left out.
             Ok(ExitCode::from(u8::from(status == SKIPPED || skipped > 0)))
         }
@@ -182,6 +163,46 @@ enum Here {
 /// What the end here has done: what it copied, and how much it left out.
 type Local = anyhow::Result<(Copied, u64)>;
 
+/// Copies the outputs of an ended task, or a part of them; `None` if it has not ended.
+async fn fetch(
+    connection: &mut Connection,
+    session: &ExecSession<'_>,
+    path: &str,
+    destination: &Path,
+    expected: &Top,
+) -> Result<Option<Local>, Failure> {
+    let task = one_task(connection, session.task, session.usage).await?;
+    let request = v1::OutputsRequest {
+        job: Some(job_address(session.task)),
+        task,
+        path: path.to_owned(),
+        ..v1::OutputsRequest::default()
+    };
+    let Some((begin, mut pieces)) = open_outputs(connection, request).await? else {
+        return Ok(None);
+    };
+    if !begin.any {
+        return Err(Failure::usage(format!("error: {} has left nothing", session.task)));
+    }
+    let (to_archive, archive) = mpsc::channel(PIECES);
+    let (destination, expected) = (destination.to_owned(), expected.clone());
+    let local = tokio::task::spawn_blocking(move || {
+        archive::unpack(Pieces::new(archive), &destination, expected)
+    });
+    let mut skipped = 0;
+    while let Some(piece) = pieces.message().await? {
+        if !piece.skipped.is_empty() {
+            skipped += 1;
+            say(&format!("skipped {}\n", piece.skipped));
+        } else if to_archive.send(piece.data).await.is_err() {
+            break;
+        }
+    }
+    drop(to_archive);
+    let unpacked = local.await.map_err(Failure::failed)?;
+    Ok(Some(unpacked.map(|copied| (copied, skipped))))
+}
+
 /// Runs both ends; returns the exit status of the one in the task, and what became of the other.
 async fn run(
     connection: Connection,
@@ -202,7 +223,7 @@ async fn run(
         }
         Here::Destination(path, expected) => {
             let local = tokio::task::spawn_blocking(move || {
-                Ok((unpack::unpack(reader, &path, expected)?, 0))
+                Ok((archive::unpack(reader, &path, expected)?, 0))
             });
             let writer = Arc::new(File::from(OwnedFd::from(writer)));
             let output = move || Arc::clone(&writer);
@@ -216,7 +237,7 @@ async fn run(
 /// Writes an archive, and says what it leaves out.
 fn packed(source: &Path, archive: impl Write) -> Local {
     let mut skipped = 0;
-    let copied = pack::pack(source, archive, &mut |path, why| {
+    let copied = archive::pack(source, archive, &mut |path, why| {
         skipped += 1;
         eprintln!("skipped {}: {why}", path.display());
     })?;
@@ -231,7 +252,7 @@ pub(super) fn pack_here(source: &Path) -> Result<ExitCode, Failure> {
 
 /// The end in a task that receives: reads an archive from the standard input.
 pub(super) fn unpack_here(destination: &Path) -> Done {
-    unpack::unpack(std::io::stdin().lock(), destination, Top::Any).map(drop).map_err(failure)
+    archive::unpack(std::io::stdin().lock(), destination, Top::Any).map(drop).map_err(failure)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it maps an error")]

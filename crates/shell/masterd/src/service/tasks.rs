@@ -1,4 +1,4 @@
-//! The service for what runs inside tasks: their logs, their own metrics, and commands, relayed from and
+//! The service for what runs inside tasks: their logs, their own metrics, their outputs, and commands, relayed from and
 //! to their machines.
 
 use api::v1;
@@ -21,6 +21,8 @@ pub(super) const LOG_READERS_OF_ONE_THERE: usize = 256;
 const METRICS_READERS_MAX: usize = 256;
 /// The maximum number of commands that are relayed at once, shared by users.
 const COMMANDS_MAX: usize = 1_024;
+/// The maximum number of tasks whose outputs are relayed at once, shared by users.
+const OUTPUT_READERS_MAX: usize = 1_024;
 
 /// The service.
 #[derive(Clone)]
@@ -31,6 +33,7 @@ pub(super) struct Tasks {
     pub(super) log_readers_there: Limiter<(MachineId, UserName)>,
     pub(super) metrics_readers: Streams,
     pub(super) commands: Streams,
+    pub(super) output_readers: Streams,
 }
 
 impl Tasks {
@@ -42,12 +45,13 @@ impl Tasks {
             log_readers_there: Limiter::new(LOG_READERS_MAX, LOG_READERS_OF_ONE_THERE),
             metrics_readers: Streams::new("read-metrics-of-tasks", METRICS_READERS_MAX),
             commands: Streams::new("run-commands", COMMANDS_MAX),
+            output_readers: Streams::new("fetch-outputs", OUTPUT_READERS_MAX),
         }
     }
 
     /// The bounds that users share.
-    pub(super) fn limits(&self) -> [&Streams; 3] {
-        [&self.log_readers, &self.metrics_readers, &self.commands]
+    pub(super) fn limits(&self) -> [&Streams; 4] {
+        [&self.log_readers, &self.metrics_readers, &self.commands, &self.output_readers]
     }
 }
 
@@ -56,6 +60,7 @@ impl tasks_server::Tasks for Tasks {
     type LogsStream = Streamed<v1::LogChunk>;
     type MetricsStream = Streamed<v1::MetricsChunk>;
     type ExecStream = Streamed<v1::ExecOutput>;
+    type OutputsStream = Streamed<v1::OutputChunk>;
 
     async fn logs(&self, request: Request<v1::LogsRequest>) -> Answer<Self::LogsStream> {
         Box::pin(self.relay_logs(request)).await
@@ -70,5 +75,9 @@ impl tasks_server::Tasks for Tasks {
 
     async fn exec(&self, request: Request<Streaming<v1::ExecRequest>>) -> Answer<Self::ExecStream> {
         self.run(request).await
+    }
+
+    async fn outputs(&self, request: Request<v1::OutputsRequest>) -> Answer<Self::OutputsStream> {
+        Box::pin(self.relay_outputs(request)).await
     }
 }

@@ -84,6 +84,11 @@ pub(super) fn is_alloc(status: &v1::JobStatus) -> bool {
     status.spec.as_ref().is_some_and(|spec| spec.allocs.is_some())
 }
 
+/// Whether its machine keeps files of it after its end.
+fn has_outputs(status: &v1::JobStatus) -> bool {
+    status.spec.as_ref().is_some_and(|spec| !spec.outputs.is_empty())
+}
+
 /// Whether it is still to run.
 fn is_alive(task: &v1::TaskStatus) -> bool {
     use v1::TaskState::{Failed, Finished, Killed};
@@ -108,6 +113,9 @@ fn heading(
         p class="links" {
             a href=(up) data-key="u" { "Job" }
             @if may_read { a href=(job_page::path(&here, "/logs")) data-key="l" { "Logs" } }
+            @if may_read && asker.at.is_none() && has_outputs(status) && !is_alive(task) {
+                a href=(job_page::path(&here, "/outputs")) download { "Outputs" }
+            }
             @if may_run && asker.at.is_none() {
                 a href=(job_page::path(&here, "/terminal")) data-key="s" { "Terminal" }
             }

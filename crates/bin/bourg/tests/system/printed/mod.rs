@@ -68,6 +68,7 @@ pages! {
     containers: "docs/containers.md",
     files_and_secrets: "docs/files-and-secrets.md",
     volumes: "docs/volumes.md",
+    results: "docs/results.md",
     machines: "docs/machines.md",
     replicas: "docs/replicas.md",
     quota: "docs/quota.md",

@@ -104,6 +104,7 @@ fn every_answer_is_protected_and_data_of_the_cell_needs_a_session() {
         "/users",
         "/events",
         "/jobs/~/hello/0/logs/download",
+        "/jobs/~/hello/0/outputs",
         "/search?q=hello",
         "/live?page=/jobs",
         "/jobs/~/nothing",

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use spec::{
     Autoscale, Constraint, Cores, CpuRam, DisruptionBudget, HealthCheck, JobReference, JobSpec,
-    Kind, LogPolicy, Maximum, MetricsPage, OnFailure, Probe, Relation, RestartPolicy, RestartWhen,
-    Saver, TaskOverride, TaskSpec, UpdatePolicy, limits,
+    Kind, LogPolicy, Maximum, MetricsPage, OnFailure, OutputPolicy, Probe, Relation, RestartPolicy,
+    RestartWhen, Saver, TaskOverride, TaskSpec, UpdatePolicy, limits,
 };
 
 use super::{
@@ -175,6 +175,7 @@ fn valid_task() -> BoxedStrategy<TaskSpec> {
             saver: None,
             logs,
             volumes: Vec::new(),
+            outputs: OutputPolicy::default(),
         },
     );
     with_cpu(task, Just(false))
@@ -421,6 +422,10 @@ pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
                 saver: None,
                 logs,
                 volumes: crate::examples::volume_requests(),
+                outputs: OutputPolicy {
+                    paths: ["out".parse().expect("a path")].into(),
+                    keep: Some(Span::from_secs(3_600)),
+                },
             }
         },
     );

@@ -26,7 +26,7 @@ struct LongNames {
 
 /// What the entry at the top of an archive may be called.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Top {
+pub enum Top {
     /// Anything: whoever sends may write here anyway.
     Any,
     /// This and nothing else: the last part of the path that was asked for.
@@ -50,11 +50,7 @@ struct OpenDirectory {
 /// # Errors
 /// If the archive is damaged, incomplete, names anything outside or not what was asked for, or something
 /// cannot be written. What came before it stays.
-pub(super) fn unpack(
-    archive: impl Read,
-    destination: &Path,
-    expected: Top,
-) -> anyhow::Result<Copied> {
+pub fn unpack(archive: impl Read, destination: &Path, expected: Top) -> anyhow::Result<Copied> {
     let is_there = destination.is_dir();
     let says_directory = destination.to_string_lossy().ends_with('/');
     ensure!(is_there || !says_directory, "there is no directory {}", destination.display());

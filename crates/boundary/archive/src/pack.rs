@@ -25,7 +25,7 @@ const MADE_BYTES_MAX: u64 = 16 << 20;
 /// # Errors
 /// If something cannot be read, a file becomes shorter meanwhile, or the archive cannot be written. The
 /// archive is then incomplete, and never a whole one with other content.
-pub(super) fn pack(
+pub fn pack(
     source: &Path,
     archive: impl Write,
     skipped: &mut dyn FnMut(&Path, &str),
@@ -35,6 +35,19 @@ pub(super) fn pack(
     let named = source.file_name();
     let source = fs::canonicalize(source).with_context(about)?;
     let name = named.or(source.file_name()).map_or_else(|| PathBuf::from("root"), PathBuf::from);
+    pack_as(source, name, archive, skipped)
+}
+
+/// The same of a source that is no link, under a name: no link on the way to it is followed either.
+///
+/// # Errors
+/// As of [`pack`].
+pub fn pack_as(
+    source: PathBuf,
+    name: PathBuf,
+    archive: impl Write,
+    skipped: &mut dyn FnMut(&Path, &str),
+) -> anyhow::Result<Copied> {
     let mut archive = Builder::new(archive);
     let mut copied = Copied::default();
     let mut waiting = vec![(source, name)];
