@@ -36,6 +36,7 @@ fn desired(index: u32, port: u16) -> Desired {
     Desired {
         address: None,
         volumes: Vec::new(),
+        reads_again: 0,
         instance: instance(index),
         alloc: None,
         cell: CellName::new("dev").expect("a name"),

@@ -12,6 +12,7 @@ mod locks;
 mod packages;
 mod quota;
 mod replicas;
+mod inputs;
 mod secrets;
 mod services;
 mod update;
@@ -94,6 +95,7 @@ impl Cell {
         self.check_volumes(&mut found);
         self.check_packages_kept(&mut found);
         self.check_secrets_kept(&mut found);
+        self.check_inputs(&mut found);
         found.violations
     }
 

@@ -12,6 +12,8 @@ pub(super) struct FoundPackages {
     pub(super) binds: Vec<Bind>,
     /// Its variables with secrets.
     pub(super) secret_env: Vec<SecretVariable>,
+    /// What the names stand for to which its description refers.
+    pub(super) names: BTreeMap<String, String>,
     /// Its root, if that is an image.
     pub(super) image: Option<FoundImage>,
 }

@@ -10,7 +10,7 @@ use model::{
 
 use crate::{
     Autoscale, Constraint, Cores, CpuRam, DisruptionBudget, HealthCheck, JobReference, Kind,
-    LogPolicy, MetricsPage, Network, RestartPolicy, Saver, TaskFile, UpdatePolicy, VolumeRequest,
+    LogPolicy, MetricsPage, Network, OnChange, RestartPolicy, Saver, TaskFile, UpdatePolicy, VolumeRequest,
 };
 
 /// A job description: a number of tasks that run the same program, or of allocs in which tasks of
@@ -93,6 +93,8 @@ pub struct TaskSpec {
     pub secrets: BTreeMap<String, SecretName>,
     /// Secrets of the job's owner that it finds in variables, by their names.
     pub secret_env: BTreeMap<String, SecretName>,
+    /// What follows when one of its secrets, or the address of a job that it refers to, changes.
+    pub on_change: OnChange,
     /// The maximum usage of each resource: the limit, in the paper's term.
     pub limit: Resources,
     /// Whether it shares the cores of its machine.
@@ -326,6 +328,7 @@ impl TaskSpec {
             files: BTreeMap::new(),
             secrets: BTreeMap::new(),
             secret_env: BTreeMap::new(),
+            on_change: OnChange::default(),
             limit: Resources {
                 cpu: model::MilliCores(100),
                 ram: model::Bytes(64 << 20),

@@ -27,6 +27,10 @@ pub const TASK_FILES_BYTES_MAX: usize = 256 << 10;
 pub const TASK_FILE_PATH_BYTES_MAX: usize = 512;
 /// Secrets per task, in files and in variables.
 pub const TASK_SECRETS_MAX: usize = 64;
+/// Names of other jobs' tasks that a job refers to, each counted once.
+pub const NAME_REFERENCES_MAX: usize = 32;
+/// Bytes of a list of addresses that a reference stands for; what is longer is cut after an address.
+pub const ADDRESSES_BYTES_MAX: usize = 8 << 10;
 /// Labels per job.
 pub const LABELS_MAX: usize = 64;
 /// Characters of a label's key or value.

@@ -26,7 +26,7 @@ pub use volumes::VolumeProblem;
 use crate::limits;
 use crate::path::{Location, Path};
 use crate::ports::UsualPorts;
-use crate::template::{self, TaskField};
+use crate::template;
 use crate::{JobSpec, Kind, LogPolicy, TaskOverride, TaskSpec};
 
 /// A problem in a description.
@@ -80,7 +80,7 @@ pub enum ProblemKind {
     #[error("is not a variable's name: use letters, digits and underscores, and no digit first")]
     BadVariable,
     /// A reference to an unknown port or field.
-    #[error("'${{{}}}' refers to nothing: there are ${{port.NAME}} and {}", .reference.escape_debug(), task_fields())]
+    #[error("'${{{}}}' refers to nothing: {}", .reference.escape_debug(), programs::what_there_is(.reference))]
     BadReference {
         /// The text in the braces.
         reference: String,
@@ -229,10 +229,6 @@ fn ports_text(ports: &[PortName]) -> String {
         [] => "it has none; list them in ports, or refer to them as ${port.NAME}".to_owned(),
         names => format!("there are {}", names.join(", ")),
     }
-}
-
-fn task_fields() -> String {
-    TaskField::ALL.map(|field| format!("${{task.{}}}", field.name())).join(", ")
 }
 
 impl JobSpec {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::{At, Fault, Malformed, read};
 use cell::crashes::Crash;
 use cell::{
-    Health, Job, JobParts, JobState, LastIncarnation, Phase, Placement, Reserved, Task, TaskState,
+    Health, Inputs, Job, JobParts, JobState, LastIncarnation, Phase, Placement, Reserved, Task, TaskState,
 };
 use model::{CollectionId, Generation, MachineId, TaskIndex, Time, Version};
 use spec::JobSpec;
@@ -268,6 +268,12 @@ impl From<&Placement> for task_image::Placement {
             stop: placement.stop.as_deref().map(Into::into),
             check: placement.check.as_deref().unwrap_or_default().to_owned(),
             network_address: placement.address.map(Ipv4Addr::to_bits),
+            inputs: placement.inputs.as_deref().map(|inputs| task_image::Inputs {
+                secrets: inputs.secrets.clone(),
+                names: inputs.names.clone(),
+                told: inputs.told,
+                done: inputs.done,
+            }),
         }
     }
 }
@@ -302,6 +308,10 @@ impl TryFrom<task_image::Placement> for Placement {
             phase,
             check: read::check_text(&placement.check),
             stop: read::optional(placement.stop, "stop")?.map(Arc::new),
+            inputs: placement.inputs.map(|inputs| {
+                let task_image::Inputs { secrets, names, told, done } = inputs;
+                Arc::new(Inputs { secrets, names, told, done })
+            }),
         })
     }
 }

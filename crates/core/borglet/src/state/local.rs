@@ -22,6 +22,8 @@ pub(super) struct Local {
     pub(super) grabbed: Option<(Time, Vec<u16>)>,
     /// Whether what its job says of its logs has changed since its start.
     pub(super) logs_changed: bool,
+    /// How often it was told to read its secrets and names again.
+    read_again: u32,
 }
 
 /// What is done with it.
@@ -53,7 +55,7 @@ pub(super) enum StopCause {
 impl Local {
     pub(super) fn new(launch: Launch, phase: Phase) -> Self {
         let limit = Limit::new(launch.desired.spec.limit);
-        Self { launch, limit, phase, grabbed: None, logs_changed: false }
+        Self { launch, limit, phase, grabbed: None, logs_changed: false, read_again: 0 }
     }
 
     /// Adopts changes that need no restart, and nothing else. A task that has not been started will
@@ -73,6 +75,18 @@ impl Local {
         if matches!(self.phase, Phase::Waiting) {
             self.limit = Limit::new(new.spec.limit);
         }
+    }
+
+    /// Whether it has to read its secrets and names again, as an order says of it: once for each time that it is told.
+    pub(super) fn reads_again(&mut self, new: &Desired) -> Option<Effect> {
+        if !matches!(self.phase, Phase::Running(_))
+            || new.reads_again == 0
+            || new.reads_again == self.read_again
+        {
+            return None;
+        }
+        self.read_again = new.reads_again;
+        Some(Effect::ReadAgain(Box::new(self.launch.clone())))
     }
 
     pub(super) fn target(&self) -> Resources {

@@ -81,6 +81,7 @@ impl Cell {
             phase: Phase::Starting,
             check: None,
             stop: None,
+            inputs: None,
         })
     }
 

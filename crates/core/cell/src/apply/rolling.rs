@@ -615,6 +615,7 @@ impl Cell {
             phase: Phase::Starting,
             check: None,
             stop: None,
+            inputs: None,
         };
         self.place(instance, placement, events);
     }

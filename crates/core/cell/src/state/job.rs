@@ -12,6 +12,7 @@ use model::{
 use spec::{Cores, JobSpec, Network};
 
 use super::crashes::Crash;
+use super::inputs::Inputs;
 use super::reservation::Reserved;
 use super::{PastVersion, Update};
 use crate::cow::Row;
@@ -186,6 +187,8 @@ pub struct Placement {
     pub check: Option<Arc<str>>,
     /// Why it is being stopped, if it is: the machine is told to end it.
     pub stop: Option<Arc<StopReason>>,
+    /// What it has read of secrets and of names of other jobs, if it needs any. A pointer, because most tasks need none.
+    pub inputs: Option<Arc<Inputs>>,
 }
 
 /// The phase of a placed task.
@@ -337,6 +340,7 @@ impl Placement {
             phase: Phase::Starting,
             check: None,
             stop: None,
+            inputs: None,
         }
     }
 }

@@ -34,6 +34,7 @@ fn job(id: u64, state: JobState, ports: &[u16]) -> Arc<Job> {
         check: None,
         phase: Phase::Starting,
         stop: None,
+        inputs: None,
     };
     let task = Task {
         generation: Generation(1),

@@ -17,6 +17,7 @@ impl Problems {
         self.count(&files, number, limits::TASK_FILES_MAX, "files, those of secrets included");
         let of_secrets = task.secrets.len().saturating_add(task.secret_env.len());
         self.count(&secrets, of_secrets, limits::TASK_SECRETS_MAX, "secrets");
+        self.count(top, task.names().len(), limits::NAME_REFERENCES_MAX, "names of other jobs");
         let mut all = 0_usize;
         for (path, file) in &task.files {
             let at = files.key(path);

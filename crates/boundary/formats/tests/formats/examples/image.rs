@@ -333,6 +333,10 @@ fn running() -> Job {
             ports,
             since,
             phase,
+            inputs: check.is_some().then(|| {
+                let secrets = vec![2, 1];
+                Arc::new(cell::Inputs { secrets, names: Vec::new(), told: 2, done: 1 })
+            }),
             check,
             stop,
         })
@@ -467,7 +471,17 @@ fn room() -> Job {
     let (machine, phase) = (MachineId(3), Phase::Started { at, health, since });
     let (ports, since, stop) = (Arc::default(), Time(7), None);
     let placed =
-        Placement { address: None, machine, alloc: None, ports, since, phase, check: None, stop };
+        Placement {
+            address: None,
+            machine,
+            alloc: None,
+            ports,
+            since,
+            phase,
+            check: None,
+            stop,
+            inputs: None,
+        };
     let cause = PendingCause::Evicted(EvictionCause::MachineShutdown);
     let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };
     let tasks = vec![task(None, TaskState::Running(placed)), task(Some(End::Stopped), waits)];
@@ -487,7 +501,17 @@ fn in_the_room() -> Job {
     let alloc = Some(Arc::new(alloc.generation(Generation(2))));
     let phase = Phase::Starting;
     let placed =
-        Placement { address: None, machine, alloc, ports, since, phase, check: None, stop };
+        Placement {
+            address: None,
+            machine,
+            alloc,
+            ports,
+            since,
+            phase,
+            check: None,
+            stop,
+            inputs: None,
+        };
     let cause = PendingCause::Evicted(EvictionCause::MachineShutdown);
     let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };
     let mut left = task(None, waits);
