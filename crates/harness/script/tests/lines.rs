@@ -102,6 +102,8 @@ const LINES: &[&str] = &[
     "replace 1",
     "unreplace 1",
     "expire-locks 1 2",
+    "read-secrets m1 1-0-1",
+    "tell-inputs 1",
     "nothing",
     "member 1 learner",
     "replica 1 in 7 has 1 h1:1",

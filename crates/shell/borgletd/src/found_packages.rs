@@ -1,5 +1,6 @@
 //! What a task finds of its packages and its image, once they are on this machine.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use borglet::ImageDefaults;

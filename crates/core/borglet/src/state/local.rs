@@ -23,7 +23,7 @@ pub(super) struct Local {
     /// Whether what its job says of its logs has changed since its start.
     pub(super) logs_changed: bool,
     /// How often it was told to read its secrets and names again.
-    read_again: u32,
+    pub(super) read_again: u32,
 }
 
 /// What is done with it.

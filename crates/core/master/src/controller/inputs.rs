@@ -31,7 +31,7 @@ impl ChangedInputs {
 
 impl Controller for ChangedInputs {
     fn name(&self) -> &'static str {
-        "changed inputs"
+        "changed-inputs"
     }
 
     fn due(&self) -> Option<Time> {

@@ -89,10 +89,11 @@ fn every_controller_has_its_turn_and_none_starves_another() {
         ("lock-sessions", vec![sessions.to_owned()]),
         ("short-machines", vec![]),
         ("volumes", vec![]),
+        ("changed-inputs", vec![]),
     ];
     assert_eq!(proposed_by(&mut world), all);
     // Nothing of that is applied: each proposes again in its own time, for as long as that is so.
-    let mut again = [0; 7];
+    let mut again = [0; 8];
     for _second in 0..60 {
         world.now = world.now + Span::from_secs(1);
         for (count, (_, proposed)) in again.iter_mut().zip(proposed_by(&mut world)) {
@@ -125,7 +126,7 @@ fn the_leader_is_woken_for_the_first_that_is_due() {
     assert_eq!(names.len(), due.len(), "no name twice: {due:?}");
     assert_eq!(world.master.next_tick(), due.iter().filter_map(|(_, due)| *due).min());
     let mut other = Controllers::new(world.now, &world.cell);
-    let order = |all: [&dyn Controller; 7]| all.map(Controller::name);
+    let order = |all: [&dyn Controller; 8]| all.map(Controller::name);
     let names = order(other.all());
     assert_eq!(other.all_mut().map(|controller| controller.name()), names);
 }
