@@ -89,7 +89,7 @@ pub const SENT_ELSEWHERE_MAX: usize = 64;
 pub const TOLD_MAX: usize = 256;
 
 /// How long a task runs at least before it is restarted because a secret or an address has changed.
-pub const RESTART_SPACING: Span = Span::from_secs(60);
+pub const RESTART_SPACING: Span = Span::from_secs(30);
 /// Maximum number of platforms with a factor of their own.
 pub const PLATFORMS_MAX: usize = 1_000;
 /// Maximum number of users that administrators have added or revoked.
