@@ -18,6 +18,7 @@ pub mod limits;
 mod logs;
 mod metrics;
 mod name_reference;
+mod names;
 mod network;
 mod on_change;
 mod path;

@@ -242,6 +242,7 @@ impl JobSpec {
         let usual = UsualPorts::of(&self.task);
         found.kind(self);
         found.task(&top, &self.task, usual.count());
+        found.count(&top, self.names().len(), limits::NAME_REFERENCES_MAX, "names of other jobs");
         found.ends(self);
         found.cores(self);
         found.metrics(self, &usual);

@@ -58,7 +58,7 @@ pub(crate) enum InputChanges {
 }
 
 /// What a task would read now.
-struct Present {
+struct PresentInputs {
     secrets: Vec<u32>,
     /// `None` where a name stands for nothing: that is no change.
     names: Vec<Option<u64>>,
@@ -150,13 +150,13 @@ impl Cell {
 
     /// What an incarnation of a task reads when it starts now.
     pub(crate) fn inputs(&self, owner: &UserName, spec: &JobSpec, index: TaskIndex) -> Inputs {
-        let Present { secrets, names } = self.present(owner, spec, Some(index));
+        let PresentInputs { secrets, names } = self.present(owner, spec, Some(index));
         let names = names.into_iter().map(Option::unwrap_or_default).collect();
         Inputs { secrets, names, told: 0, done: 0 }
     }
 
     /// What a task of a job would read; `None`: one without an override.
-    fn present(&self, owner: &UserName, spec: &JobSpec, index: Option<TaskIndex>) -> Present {
+    fn present(&self, owner: &UserName, spec: &JobSpec, index: Option<TaskIndex>) -> PresentInputs {
         let newest = |name| self.secret(owner, name).and_then(|secret| secret.newest());
         let secrets = spec.secrets().map(|name| newest(name).map_or(0, |newest| newest.number));
         let names = match index {
@@ -164,7 +164,7 @@ impl Cell {
             None => spec.task.names(),
         };
         let names = names.iter().map(|name| self.resolve(owner, name).ok().map(|at| digest(&at)));
-        Present { secrets: secrets.collect(), names: names.collect() }
+        PresentInputs { secrets: secrets.collect(), names: names.collect() }
     }
 
     /// What the running tasks of a job should learn of at a time, and have not been told yet.
@@ -174,7 +174,7 @@ impl Cell {
             return None;
         }
         let mut changed = Vec::new();
-        let mut usual: Option<(&Arc<JobSpec>, Present)> = None;
+        let mut usual: Option<(&Arc<JobSpec>, PresentInputs)> = None;
         for (index, task) in job.tasks() {
             let TaskState::Running(placement) = &task.state else { continue };
             let Some(inputs) = placement.inputs.as_deref() else { continue };
@@ -239,7 +239,7 @@ fn different(
     spec: &JobSpec,
     index: Option<TaskIndex>,
     had: &Inputs,
-    present: &Present,
+    present: &PresentInputs,
 ) -> Option<String> {
     let versions = had.secrets.iter().zip(&present.secrets);
     let mut secrets = spec.secrets().zip(versions);

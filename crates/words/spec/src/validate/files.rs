@@ -17,7 +17,6 @@ impl Problems {
         self.count(&files, number, limits::TASK_FILES_MAX, "files, those of secrets included");
         let of_secrets = task.secrets.len().saturating_add(task.secret_env.len());
         self.count(&secrets, of_secrets, limits::TASK_SECRETS_MAX, "secrets");
-        self.count(top, task.names().len(), limits::NAME_REFERENCES_MAX, "names of other jobs");
         let mut all = 0_usize;
         for (path, file) in &task.files {
             let at = files.key(path);
@@ -189,6 +188,23 @@ mod tests {
                 "secretEnv[\"A\"]: is in env, too: a variable has either a value or a secret",
             ]
         );
+    }
+
+    #[test]
+    fn names_of_other_jobs_are_few_and_in_programs_of_the_task() {
+        let names = |count| (0..count).map(|index| format!("${{bns.db/{index}.host}} "));
+        let text: String = names(33).collect();
+        let said = with(&[("/a", text.as_str())]);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].ends_with("has 33 names of other jobs, at most 32 are allowed"), "{said:?}");
+        assert_eq!(with(&[("/a", names(32).collect::<String>().as_str())]), Vec::<String>::new());
+        let said = with(&[("/a", "${bns.db}")]);
+        assert!(said[0].contains("'${bns.db}' refers to nothing: write ${bns."), "{said:?}");
+        let said = problems(|job| {
+            job.task.saver = Some(crate::Saver::of(vec!["${bns.db.host}".to_owned()]));
+        });
+        let only = "only cmd, env and files say where other jobs are";
+        assert!(said.iter().any(|said| said.ends_with(only)), "{said:?}");
     }
 
     #[test]
