@@ -3,6 +3,7 @@
 mod allocs;
 mod cpu;
 mod disk;
+mod inputs;
 mod memory;
 mod notice;
 mod ports;
