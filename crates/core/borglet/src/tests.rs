@@ -151,6 +151,7 @@ fn words(effects: &[Effect]) -> String {
                 None => format!("lift the cap of {instance}"),
             },
             Effect::Resize { instance, limit } => format!("resize {instance} to {limit}"),
+            Effect::ReadAgain(launch) => format!("{} reads again", launch.instance),
             Effect::Retire { instance, logs: None } => format!("retire {instance}"),
             Effect::Retire { instance, logs: Some(logs) } => format!("retire {instance}: {logs}"),
             Effect::KeepLogs(logs) => format!("keep logs for {}", logs.keep),

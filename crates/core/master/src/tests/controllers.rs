@@ -255,6 +255,47 @@ fn one_task_after_the_other_leaves_a_machine_that_stays_short() {
     assert_eq!(leading.short_machines.due(), None);
 }
 
+#[test]
+fn tasks_are_told_of_a_changed_secret_every_five_seconds() {
+    let mut world = World::new();
+    world.tick();
+    world.answer(true, 3, &[]);
+    let name = || model::SecretName::new("tls").expect("a name");
+    let set = |world: &mut World| {
+        let key = model::SecretKeyId([1; 8]);
+        let sealed = model::Sealed { key, nonce: [0; 12], bytes: vec![1].into() };
+        world.request(cell::SetSecret { name: name(), sealed }.into());
+    };
+    set(&mut world);
+    let mut task = TaskSpec::of(vec!["x".to_owned()]);
+    task.secrets.insert("/etc/tls".to_owned(), name());
+    task.on_change = spec::OnChange::Signal;
+    let job = model::JobName::new("web").expect("a name");
+    world.submit_spec(JobSpec::of(job, model::Band::Production.usual(), 1, task));
+    let (address, alloc, instance) = (None, None, instance(0, 1));
+    let (machine, ports, victims) = (M1, Vec::new(), Vec::new());
+    let assignment = Assignment { address, instance, alloc, machine, ports, victims };
+    world.apply(&Op::assign(vec![assignment]));
+    let on = world.cell.machine(M1).expect("m1").name.clone();
+    world.apply(&Op::ReadSecrets { machine: on, instance });
+    let started = vec![Observation::Started { instance }];
+    world.apply(&Op::Observe { machine: M1, observations: started });
+    let told = |world: &mut World| {
+        let all = proposed_by(world);
+        let own = all.into_iter().find(|(name, _)| *name == "changed-inputs");
+        own.map(|(_, ops)| ops.len()).unwrap_or_default()
+    };
+    world.now = world.now + Span::from_secs(5);
+    assert_eq!(told(&mut world), 0);
+    set(&mut world);
+    assert_eq!(told(&mut world), 0, "not yet");
+    world.now = world.now + Span::from_secs(5);
+    assert_eq!(told(&mut world), 1);
+    world.apply(&Op::TellInputs { job: instance.collection });
+    world.now = world.now + Span::from_secs(60);
+    assert_eq!(told(&mut world), 0, "it was told");
+}
+
 /// What is done about drains now, and replacements with them.
 fn drained(world: &mut World) -> Vec<String> {
     let all = proposed_by(world);
