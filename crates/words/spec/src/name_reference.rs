@@ -78,13 +78,13 @@ impl FromStr for NameReference {
     fn from_str(text: &str) -> Result<Self, NotAName> {
         let text = text.strip_prefix(Self::WORD).and_then(|rest| rest.strip_prefix('.'));
         let (place, field) = text.and_then(|text| text.split_once('.')).ok_or(NotAName)?;
-        let index = |text: &str| {
-            let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            is_number.then(|| text.parse().ok()).flatten().map(TaskIndex)
-        };
+        let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
         let (job, task) = match place.rsplit_once('/') {
-            Some((job, last)) if job.contains('/') => (job, Some(index(last).ok_or(NotAName)?)),
-            Some((job, last)) if index(last).is_some() => (job, index(last)),
+            Some((job, last)) if job.contains('/') || is_number(last) => {
+                let index = Some(last).filter(|last| is_number(last));
+                let index = index.and_then(|last| last.parse().ok());
+                (job, Some(TaskIndex(index.ok_or(NotAName)?)))
+            }
             _ => (place, None),
         };
         let job = job.parse().map_err(|_| NotAName)?;
