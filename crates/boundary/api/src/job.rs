@@ -10,7 +10,9 @@ use spec::{
 
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
-use crate::task::{all_shown, cores, cores_number, network, network_fields, on_change, on_change_number, texts};
+use crate::task::{
+    all_shown, cores, cores_number, network, network_fields, on_change, on_change_number, texts,
+};
 use crate::{autoscale, file, read, v1};
 
 pub(crate) fn appclass_number(appclass: Appclass) -> i32 {

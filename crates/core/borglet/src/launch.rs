@@ -104,9 +104,7 @@ impl Launch {
         self.desired.spec.files.iter().map(|(path, file)| LaunchFile {
             path: path.clone(),
             content: match &file.content {
-                FileContent::Text(text) => {
-                    filled(&self.desired, &self.names, text).into_bytes()
-                }
+                FileContent::Text(text) => filled(&self.desired, &self.names, text).into_bytes(),
                 FileContent::Bytes(bytes) => bytes.to_vec(),
             },
             mode: file.mode,

@@ -1,8 +1,8 @@
 //! The bounds of a cell. An operation that would exceed one is rejected, and the rejection names
 //! it. A bound that users share is a [`SharedBound`].
 
-use model::{SharedBound, Span};
 pub use model::{CERTIFICATE_VALIDITY_MAX, FILE_BYTES_MAX};
+use model::{SharedBound, Span};
 use spec::limits::{BYTES_MAX, CPU_MILLI_MAX};
 
 /// Maximum number of open sessions; beyond it the least recently used one of the user who has most is

@@ -8,11 +8,11 @@
 
 mod decision;
 mod enrolment;
+mod inputs;
 mod locks;
 mod packages;
 mod quota;
 mod replicas;
-mod inputs;
 mod secrets;
 mod services;
 mod update;

@@ -198,9 +198,7 @@ fn nearest_word(word: &str) -> Option<&'static str> {
     let word = word.to_lowercase();
     // One letter more or less makes another word of a short one: `${dns.name}` is no mistake.
     let mistakes = |near: &str| usize::from(near.len() > 3);
-    WORDS
-        .into_iter()
-        .find(|near| strsim::damerau_levenshtein(near, &word) <= mistakes(near))
+    WORDS.into_iter().find(|near| strsim::damerau_levenshtein(near, &word) <= mistakes(near))
 }
 
 /// Replaces the references in a text by their values. Invalid references are left unchanged, and

@@ -335,7 +335,11 @@ impl JobSpec {
                     values(field.name, self.update.values(), other.update.values(), add);
                 }
                 "onChange" => {
-                    add(field.name, one.on_change.name().to_owned(), two.on_change.name().to_owned());
+                    add(
+                        field.name,
+                        one.on_change.name().to_owned(),
+                        two.on_change.name().to_owned(),
+                    );
                 }
                 "saver" => add(field.name, saver(one), saver(two)),
                 "metrics" => {

@@ -8,7 +8,8 @@ use std::time::Duration;
 const LONG: Duration = Duration::from_secs(150);
 
 /// Prints its file when it starts, and again for each SIGHUP.
-const PRINTS: &str = "trap 'echo told; cat /etc/its' HUP; cat /etc/its; while true; do sleep 0.1; done";
+const PRINTS: &str =
+    "trap 'echo told; cat /etc/its' HUP; cat /etc/its; while true; do sleep 0.1; done";
 
 fn job(cell: &Cell, name: &str, cmd: &str, rest: &str) {
     let job = format!(
@@ -48,7 +49,10 @@ fn a_task_waits_for_a_job_and_is_told_where_its_tasks_are() {
         said.contains("told\n") && said.lines().last().is_some_and(|line| line.contains(','))
     });
     let events = cell.ok("bourg events web");
-    assert!(events.contains("CHANGE_INPUTS") && events.contains("bns.db.addresses.http: told"), "{events}");
+    assert!(
+        events.contains("CHANGE_INPUTS") && events.contains("bns.db.addresses.http: told"),
+        "{events}"
+    );
     assert!(!events.contains("EVICT"), "it was not restarted: {events}");
 }
 

@@ -188,9 +188,7 @@ impl Cell {
             None => true,
             Some(update) => matches!(update.state, UpdateState::Succeeded { .. }),
         };
-        is_over
-            && job.not_being_killed().is_ok()
-            && self.may_restart(&job.owner, job, true).is_ok()
+        is_over && job.not_being_killed().is_ok() && self.may_restart(&job.owner, job, true).is_ok()
     }
 
     /// Opens an update of a job to the description that it has, which restarts these tasks.

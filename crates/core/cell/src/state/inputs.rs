@@ -143,7 +143,11 @@ impl Cell {
             NameField::Port(port) => number(port)?.to_string(),
             NameField::Address(port) | NameField::Addresses(port) => {
                 let port = number(port)?;
-                if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+                if host.contains(':') {
+                    format!("[{host}]:{port}")
+                } else {
+                    format!("{host}:{port}")
+                }
             }
         })
     }
@@ -211,11 +215,7 @@ impl Cell {
 
     /// The secrets of which a running task has another version than the newest, each with both.
     #[must_use]
-    pub fn older_secrets(
-        &self,
-        job: &Job,
-        index: TaskIndex,
-    ) -> Vec<(model::SecretName, u32, u32)> {
+    pub fn older_secrets(&self, job: &Job, index: TaskIndex) -> Vec<(model::SecretName, u32, u32)> {
         let placement = job.instance(index).and_then(|instance| self.placement(instance));
         let Some(inputs) = placement.and_then(|placement| placement.inputs.as_deref()) else {
             return Vec::new();

@@ -8,8 +8,8 @@ use api::v1;
 use api::v1::past_question::Question;
 use cell::bounds::SEALED_BYTES_MAX;
 use cell::{
-    Cell, CellPermission, DeleteSecret, Job, NoAddress, Op, Outcome, Permission, Permitted, Rejection, Reply,
-    RequestId, ResealSecret, ResealedVersion, SetSecret,
+    Cell, CellPermission, DeleteSecret, Job, NoAddress, Op, Outcome, Permission, Permitted,
+    Rejection, Reply, RequestId, ResealSecret, ResealedVersion, SetSecret,
 };
 use model::{InstanceId, MachineName, Secret, SecretName, SecretVersion, UserName};
 use prost::Message as _;

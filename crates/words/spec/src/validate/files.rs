@@ -196,7 +196,10 @@ mod tests {
         let text: String = names(33).collect();
         let said = with(&[("/a", text.as_str())]);
         assert_eq!(said.len(), 1, "{said:?}");
-        assert!(said[0].ends_with("has 33 names of other jobs, at most 32 are allowed"), "{said:?}");
+        assert!(
+            said[0].ends_with("has 33 names of other jobs, at most 32 are allowed"),
+            "{said:?}"
+        );
         assert_eq!(with(&[("/a", names(32).collect::<String>().as_str())]), Vec::<String>::new());
         let said = with(&[("/a", "${bns.db}")]);
         assert!(said[0].contains("'${bns.db}' refers to nothing: write ${bns."), "{said:?}");

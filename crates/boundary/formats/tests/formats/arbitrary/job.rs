@@ -408,7 +408,7 @@ pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
                 files: BTreeMap::new(),
                 secrets: BTreeMap::new(),
                 secret_env: BTreeMap::new(),
-            on_change: spec::OnChange::Nothing,
+                on_change: spec::OnChange::Nothing,
                 limit,
                 cores: Cores::Shared,
                 cpu_slack: true,

@@ -470,18 +470,17 @@ fn room() -> Job {
     let (at, health, since) = (Time(8), Health::Healthy, Time(8));
     let (machine, phase) = (MachineId(3), Phase::Started { at, health, since });
     let (ports, since, stop) = (Arc::default(), Time(7), None);
-    let placed =
-        Placement {
-            address: None,
-            machine,
-            alloc: None,
-            ports,
-            since,
-            phase,
-            check: None,
-            stop,
-            inputs: None,
-        };
+    let placed = Placement {
+        address: None,
+        machine,
+        alloc: None,
+        ports,
+        since,
+        phase,
+        check: None,
+        stop,
+        inputs: None,
+    };
     let cause = PendingCause::Evicted(EvictionCause::MachineShutdown);
     let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };
     let tasks = vec![task(None, TaskState::Running(placed)), task(Some(End::Stopped), waits)];
@@ -500,18 +499,17 @@ fn in_the_room() -> Job {
     let (machine, ports, since, stop) = (MachineId(3), Arc::default(), Time(7), None);
     let alloc = Some(Arc::new(alloc.generation(Generation(2))));
     let phase = Phase::Starting;
-    let placed =
-        Placement {
-            address: None,
-            machine,
-            alloc,
-            ports,
-            since,
-            phase,
-            check: None,
-            stop,
-            inputs: None,
-        };
+    let placed = Placement {
+        address: None,
+        machine,
+        alloc,
+        ports,
+        since,
+        phase,
+        check: None,
+        stop,
+        inputs: None,
+    };
     let cause = PendingCause::Evicted(EvictionCause::MachineShutdown);
     let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };
     let mut left = task(None, waits);
