@@ -121,6 +121,7 @@ impl From<&Desired> for v1::Desired {
             alloc: desired.alloc.map(Into::into),
             network_address: desired.address.map(Ipv4Addr::to_bits),
             volumes: desired.volumes.iter().map(Into::into).collect(),
+            reads_again: desired.reads_again,
         }
     }
 }
@@ -141,6 +142,7 @@ impl TryFrom<v1::Desired> for Desired {
             spec: Arc::new(read::message(desired.spec, "spec")?),
             ports: read::list(desired.ports, "ports")?,
             volumes: read::list(desired.volumes, "volumes")?,
+            reads_again: desired.reads_again,
             address: desired.network_address.map(Ipv4Addr::from_bits),
         })
     }

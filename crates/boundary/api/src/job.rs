@@ -10,7 +10,9 @@ use spec::{
 
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
-use crate::task::{all_shown, cores, cores_number, network, network_fields, outputs, texts};
+use crate::task::{
+    all_shown, cores, cores_number, network, network_fields, outputs, on_change, on_change_number, texts,
+};
 use crate::{autoscale, file, read, v1};
 
 pub(crate) fn appclass_number(appclass: Appclass) -> i32 {
@@ -116,6 +118,7 @@ impl From<&JobSpec> for v1::JobSpec {
             hidden_files: Vec::new(),
             secrets: file::secrets(&job.task.secrets),
             secret_env: file::secrets(&job.task.secret_env),
+            on_change: on_change_number(job.task.on_change),
             hidden_env: Vec::new(),
             cpu_milli: limit.cpu_milli,
             ram_bytes: limit.ram_bytes,
@@ -181,6 +184,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             files: file::read_files(job.files)?,
             secrets: file::read_secrets(job.secrets, "secrets")?,
             secret_env: file::read_secrets(job.secret_env, "secretEnv")?,
+            on_change: on_change(job.on_change)?,
             limit: limit.try_into()?,
             processes: job.processes,
             cores: cores(job.cores)?,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Bytes, MilliCores, PortName, Resources};
 use spec::{
-    Constraint, Cores, LogPolicy, Network, OutputPolicy, Relation, Saver, TaskOverride, TaskSpec,
+    Constraint, Cores, LogPolicy, Network, OutputPolicy, OnChange, Relation, Saver, TaskOverride, TaskSpec,
 };
 
 use crate::duration::{Duration, duration};
@@ -59,6 +59,26 @@ pub(crate) fn cores(number: i32) -> Result<Cores, Malformed> {
     read::value(number, meaning, "cores")
 }
 
+pub(crate) fn on_change_number(on_change: OnChange) -> i32 {
+    let number = match on_change {
+        OnChange::Nothing => v1::job_spec::OnChange::Nothing,
+        OnChange::Signal => v1::job_spec::OnChange::Signal,
+        OnChange::Restart => v1::job_spec::OnChange::Restart,
+    };
+    number.into()
+}
+
+pub(crate) fn on_change(number: i32) -> Result<OnChange, Malformed> {
+    let meaning = |on_change| {
+        Some(match on_change {
+            v1::job_spec::OnChange::Nothing => OnChange::Nothing,
+            v1::job_spec::OnChange::Signal => OnChange::Signal,
+            v1::job_spec::OnChange::Restart => OnChange::Restart,
+        })
+    };
+    read::value(number, meaning, "onChange")
+}
+
 pub(crate) fn texts<T: ToString>(names: &BTreeSet<T>) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
@@ -90,6 +110,7 @@ impl From<&TaskSpec> for v1::TaskSpec {
             files: file::files(&task.files),
             secrets: file::secrets(&task.secrets),
             secret_env: file::secrets(&task.secret_env),
+            on_change: on_change_number(task.on_change),
             limit: Some((&task.limit).into()),
             processes: task.processes,
             cores: cores_number(task.cores),
@@ -122,6 +143,7 @@ impl TryFrom<v1::TaskSpec> for TaskSpec {
             files: file::read_files(task.files)?,
             secrets: file::read_secrets(task.secrets, "secrets")?,
             secret_env: file::read_secrets(task.secret_env, "secretEnv")?,
+            on_change: on_change(task.on_change)?,
             limit: read::message(task.limit, "limit")?,
             processes: task.processes,
             cores: cores(task.cores)?,

@@ -161,6 +161,7 @@ impl From<&Op> for v1::Op {
                 };
                 Kind::SendElsewhere(v1::SendElsewhere { tasks: tasks.iter().map(task).collect() })
             }
+            Op::TellInputs { job } => Kind::TellInputs(job.0),
             Op::ExpireDrain { machine } => Kind::ExpireDrain(machine.0),
             Op::ExpireLockSessions { sessions } => {
                 let sessions = sessions.iter().map(|session| session.0).collect();
@@ -258,6 +259,7 @@ impl TryFrom<v1::Op> for Op {
                 };
                 Self::SendElsewhere { tasks: send.tasks.into_iter().map(task).collect() }
             }
+            Kind::TellInputs(job) => Self::TellInputs { job: CollectionId(job) },
             Kind::ExpireDrain(machine) => Self::ExpireDrain { machine: MachineId(machine) },
             Kind::ExpireLockSessions(expire) => Self::ExpireLockSessions {
                 sessions: expire.sessions.into_iter().map(LockSessionId).collect(),

@@ -111,6 +111,9 @@
   cpu:: '${task.cpu}',  // the CPU that it may use, in cores of its machine: 0.25
   ram:: '${task.ram}',  // its memory limit, in bytes
 
+  // Where tasks of another job are, in files, env and cmd: 'ana/db.address', 'db/3.port.http'.
+  name(name):: '${bns.%s}' % name,
+
   // The default priority of each band. Higher preempts lower; see the paper, section 2.5.
   priority:: {
     free: 25,

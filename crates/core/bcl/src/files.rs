@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use model::SecretName;
 use spec::limits::TASK_FILE_BYTES_MAX;
-use spec::{FileContent, FileMode, Path, TaskFile};
+use spec::{FileContent, FileMode, OnChange, Path, TaskFile};
 
 use crate::error::ErrorKind;
 use crate::fields::{Diagnostics, Fields, Shape};
 use crate::json::Json;
 use crate::quantity::{text, wrong_type};
+use crate::words;
 
 pub(crate) const SECRETS: &str =
     "paths with names of secrets, such as { '/etc/tls.key': 'tls-key' }";
@@ -73,6 +74,20 @@ fn mode(value: &Json) -> Result<FileMode, ErrorKind> {
 /// Reads the name of a secret.
 pub(crate) fn secret(value: &Json) -> Result<SecretName, ErrorKind> {
     Ok(SecretName::new(text("the name of a secret, such as 'tls-key'", value)?)?)
+}
+
+/// Reads what follows when a secret or the address of another job changes.
+pub(crate) fn on_change(value: &Json) -> Result<OnChange, ErrorKind> {
+    const WORDS: &[&str] = &OnChange::NAMES;
+    let text = text("'nothing', 'signal' or 'restart'", value)?;
+    let of = |word: &&&str| text == **word || text == words::constant(word);
+    let known = WORDS.iter().find(of).and_then(|word| word.parse().ok());
+    known.ok_or_else(|| ErrorKind::UnknownWord {
+        text: text.to_owned(),
+        what: "what follows a change",
+        words: WORDS,
+        nearest: words::nearest(text, WORDS),
+    })
 }
 
 fn bytes(value: &Json) -> Result<Arc<[u8]>, ErrorKind> {

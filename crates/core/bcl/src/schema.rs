@@ -49,6 +49,7 @@ const JOB: Shape = Shape {
         "files",
         "secrets",
         "secretEnv",
+        "onChange",
         "cpu",
         "ram",
         "disk",
@@ -137,6 +138,7 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
         fields.read_map("secrets", files::SECRETS, found, files::secret).unwrap_or_default();
     let variables = fields.read_map("secretEnv", files::SECRET_ENV, found, files::secret);
     task.secret_env = variables.unwrap_or_default();
+    task.on_change = fields.read("onChange", found, files::on_change).unwrap_or_default();
     task.limit = usual.limit.over(task.limit);
     task.processes = usual.processes.unwrap_or(task.processes);
     task.ports = usual.ports.unwrap_or_default();

@@ -224,6 +224,7 @@ fn may_change_a_job(kind: &EventKind) -> bool {
             | Kind::UpdatePaused { .. }
             | Kind::UpdateResumed { .. }
             | Kind::UpdateClosed { .. }
+            | Kind::InputsChanged { .. }
             | Kind::CapabilityUsed { .. }
     )
 }
@@ -240,6 +241,8 @@ fn may_change_a_task(kind: &EventKind) -> bool {
             | Kind::UpdateSkipped { .. }
             | Kind::UpdateFailed { .. }
             | Kind::Suspect
+            | Kind::SecretRead { .. }
+            | Kind::InputsChanged { .. }
             | Kind::Saved { .. }
             | Kind::SaverGivenUp { .. }
             | Kind::ExecStarted { .. }

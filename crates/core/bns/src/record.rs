@@ -106,7 +106,6 @@ fn of<'a>(
     placement: &Placement,
 ) -> Option<TaskRecord<'a>> {
     let machine = cell.machine(placement.machine)?;
-    let host = machine.address.rsplit_once(':').map_or(&*machine.address, |(host, _)| host);
     let (stage, health) = match placement.phase {
         Phase::Starting => (Stage::Starting, Health::Unknown),
         Phase::Started { health, .. } if placement.stop.is_some() => (Stage::Stopping, health),
@@ -119,8 +118,7 @@ fn of<'a>(
         machine: &machine.name,
         host: match placement.address {
             Some(address) => Cow::Owned(address.to_string()),
-            // An IPv6 address with a port is in brackets.
-            None => Cow::Borrowed(host.trim_start_matches('[').trim_end_matches(']')),
+            None => Cow::Borrowed(machine.host()),
         },
         ports: (job.ports(index), Arc::clone(&placement.ports)),
         stage,

@@ -1,5 +1,7 @@
 //! Converts a desired instance to a launch: references resolved, environment complete.
 
+use std::collections::BTreeMap;
+
 use model::InstanceId;
 use poll::{Desired, DesiredAlloc};
 use spec::{FileContent, FileMode, Reference, TaskField, expand};
@@ -57,19 +59,44 @@ pub struct Launch {
     pub uid: u32,
     /// The CPUs that it has for itself, in order; empty if it shares.
     pub cpus: Vec<u32>,
+    /// What the names of other jobs stand for to which its description refers, by what is in the braces.
+    /// They are known once a master was asked.
+    pub names: BTreeMap<String, String>,
 }
 
 impl Launch {
     /// Resolves the references of a desired instance; `alloc` is the alloc it runs in, if any.
     #[must_use]
     pub fn new(desired: Desired, alloc: Option<&DesiredAlloc>, uid: u32) -> Self {
-        let argv = desired.spec.cmd.iter().map(|text| fill(&desired, text)).collect();
-        let own = desired.spec.env.iter();
-        let own = own.map(|(name, text)| (name.clone(), fill(&desired, text)));
         let mut env = environment(&desired, alloc);
         env.retain(|(name, _)| !desired.spec.env.contains_key(name));
-        env.extend(own);
-        Self { instance: desired.instance, argv, env, uid, cpus: Vec::new(), desired }
+        let own = desired.spec.env.keys();
+        env.extend(own.map(|name| (name.clone(), String::new())));
+        let (instance, cpus, names) = (desired.instance, Vec::new(), BTreeMap::new());
+        let launch = Self { instance, argv: Vec::new(), env, uid, cpus, names, desired };
+        launch.told(BTreeMap::new())
+    }
+
+    /// The same launch, once it is known what names stand for.
+    #[must_use]
+    pub fn told(mut self, names: BTreeMap<String, String>) -> Self {
+        let desired = &self.desired;
+        let fill = |text: &String| filled(desired, &names, text);
+        self.argv = desired.spec.cmd.iter().map(fill).collect();
+        for (name, value) in &mut self.env {
+            if let Some(text) = desired.spec.env.get(name) {
+                *value = fill(text);
+            }
+        }
+        self.names = names;
+        self
+    }
+
+    /// Whether a master has to be asked for what it needs: secrets, and what names stand for.
+    #[must_use]
+    pub fn asks_master(&self) -> bool {
+        let spec = &self.desired.spec;
+        !spec.secrets.is_empty() || !spec.secret_env.is_empty() || !spec.names().is_empty()
     }
 
     /// The files that the task brings.
@@ -77,7 +104,7 @@ impl Launch {
         self.desired.spec.files.iter().map(|(path, file)| LaunchFile {
             path: path.clone(),
             content: match &file.content {
-                FileContent::Text(text) => fill(&self.desired, text).into_bytes(),
+                FileContent::Text(text) => filled(&self.desired, &self.names, text).into_bytes(),
                 FileContent::Bytes(bytes) => bytes.to_vec(),
             },
             mode: file.mode,
@@ -138,7 +165,14 @@ pub fn environment(desired: &Desired, alloc: Option<&DesiredAlloc>) -> Vec<(Stri
 
 /// Resolves the references in a text.
 pub(crate) fn fill(desired: &Desired, text: &str) -> String {
-    expand(text, |reference| value(desired, reference))
+    filled(desired, &BTreeMap::new(), text)
+}
+
+fn filled(desired: &Desired, names: &BTreeMap<String, String>, text: &str) -> String {
+    expand(text, |reference| match reference {
+        Reference::Name(name) => names.get(&name.to_string()).cloned(),
+        other => value(desired, other),
+    })
 }
 
 /// Whether a variable is of use only while the task runs, or has its limits.
@@ -159,5 +193,6 @@ fn value(desired: &Desired, reference: &Reference) -> Option<String> {
         Reference::Task(TaskField::Cell) => desired.cell.to_string(),
         Reference::Task(TaskField::Cpu) => desired.spec.limit.cpu.cores(),
         Reference::Task(TaskField::Ram) => desired.spec.limit.ram.0.to_string(),
+        Reference::Name(_) => return None,
     })
 }

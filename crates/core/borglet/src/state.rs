@@ -294,6 +294,7 @@ impl Borglet {
         for (instance, desired) in desired {
             if let Some(local) = self.tasks.get_mut(&instance) {
                 local.adopt(&desired);
+                effects.extend(local.reads_again(&desired));
             } else {
                 // Without a free user id the start fails, because this one is found to be in use.
                 let uid = self.free_uid().unwrap_or(self.settings.first_uid);

@@ -3,6 +3,7 @@
 mod allocs;
 mod cpu;
 mod disk;
+mod inputs;
 mod memory;
 mod notice;
 mod ports;
@@ -37,6 +38,7 @@ fn desired(index: u32, port: u16) -> Desired {
     Desired {
         address: None,
         volumes: Vec::new(),
+        reads_again: 0,
         instance: instance(index),
         alloc: None,
         cell: CellName::new("dev").expect("a name"),
@@ -150,6 +152,7 @@ fn words(effects: &[Effect]) -> String {
                 None => format!("lift the cap of {instance}"),
             },
             Effect::Resize { instance, limit } => format!("resize {instance} to {limit}"),
+            Effect::ReadAgain(launch) => format!("{} reads again", launch.instance),
             Effect::Retire { instance, logs: None } => format!("retire {instance}"),
             Effect::Retire { instance, logs: Some(logs) } => format!("retire {instance}: {logs}"),
             Effect::KeepLogs(logs) => format!("keep logs for {}", logs.keep),

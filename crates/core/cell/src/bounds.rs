@@ -1,8 +1,8 @@
 //! The bounds of a cell. An operation that would exceed one is rejected, and the rejection names
 //! it. A bound that users share is a [`SharedBound`].
 
-use model::SharedBound;
 pub use model::{CERTIFICATE_VALIDITY_MAX, FILE_BYTES_MAX};
+use model::{SharedBound, Span};
 use spec::limits::{BYTES_MAX, CPU_MILLI_MAX};
 
 /// Maximum number of open sessions; beyond it the least recently used one of the user who has most is
@@ -52,9 +52,9 @@ pub const MACHINE_CAPACITY_MAX: model::Resources = model::Resources {
     disk_rate: model::Bytes(1 << 40),
 };
 /// The longest notice of tasks that can be set: a day, as long as a description may ask for.
-pub const NOTICE_MAX: model::Span = model::Span::from_secs(86_400);
+pub const NOTICE_MAX: Span = Span::from_secs(86_400);
 /// The longest notice of tasks in a new cell.
-pub const NOTICE_MAX_DEFAULT: model::Span = model::Span::from_secs(300);
+pub const NOTICE_MAX_DEFAULT: Span = Span::from_secs(300);
 /// Maximum number of ranges of a machine's ports that are in use by something they were not
 /// assigned to; what a machine reports beyond it is dropped.
 pub const HELD_PORTS_MAX: usize = 256;
@@ -62,9 +62,9 @@ pub const HELD_PORTS_MAX: usize = 256;
 /// is dropped.
 pub const SAVING_MAX: usize = 256;
 /// Minimum delay before a task that failed or was lost is retried, whatever its job says.
-pub const RESTART_DELAY_MIN: model::Span = model::Span::from_secs(1);
+pub const RESTART_DELAY_MIN: Span = Span::from_secs(1);
 /// How long a task is pending before a replacement of its job makes room for it.
-pub const REPLACED_PENDING_MAX: model::Span = model::Span::from_secs(10);
+pub const REPLACED_PENDING_MAX: Span = Span::from_secs(10);
 /// Maximum size of the descriptions of a job, in bytes: the current one, those that its tasks still have,
 /// and the earlier versions that are kept. Beyond it the oldest versions that no task has are dropped, and
 /// an update that would need more is rejected until the tasks have fewer versions.
@@ -84,6 +84,12 @@ pub const VOLUME_CLAIMS_MAX: usize = 1_024;
 pub const VOLUME_CLAIMS_OF_A_USER_MAX: usize = 64;
 /// Maximum number of tasks that one operation lets go elsewhere.
 pub const SENT_ELSEWHERE_MAX: usize = 64;
+
+/// Maximum number of tasks of a job that one operation tells of a changed secret or address.
+pub const TOLD_MAX: usize = 256;
+
+/// How long a task runs at least before it is restarted because a secret or an address has changed.
+pub const RESTART_SPACING: Span = Span::from_secs(30);
 /// Maximum number of platforms with a factor of their own.
 pub const PLATFORMS_MAX: usize = 1_000;
 /// Maximum number of users that administrators have added or revoked.
@@ -91,7 +97,7 @@ pub const USERS_MAX: usize = 100_000;
 /// Maximum number of unexpired certificates per user.
 pub const CERTIFICATES_OF_A_USER_MAX: usize = 16;
 /// Minimum validity of a user's certificate.
-pub const CERTIFICATE_VALIDITY_MIN: model::Span = model::Span::from_secs(60);
+pub const CERTIFICATE_VALIDITY_MIN: Span = Span::from_secs(60);
 /// Maximum amount of a single grant.
 pub const GRANT_AMOUNT_MAX: model::Resources = model::Resources {
     cpu: model::MilliCores(CPU_MILLI_MAX),
@@ -110,19 +116,19 @@ pub const CAPABILITY_HOLDERS_MAX: usize = 10_000;
 /// Maximum number of certificates kept per machine; beyond it the oldest is dropped.
 pub const CERTIFICATES_OF_A_MACHINE_MAX: usize = 8;
 /// Minimum validity of a machine's certificate: machines renew theirs automatically.
-pub const MACHINE_CERTIFICATE_VALIDITY_MIN: model::Span = model::Span::from_secs(1);
+pub const MACHINE_CERTIFICATE_VALIDITY_MIN: Span = Span::from_secs(1);
 /// Maximum number of unexpired join tokens.
 pub const TOKENS_MAX: usize = 10_000;
 /// Minimum validity of a join token.
-pub const TOKEN_VALIDITY_MIN: model::Span = model::Span::from_secs(60);
+pub const TOKEN_VALIDITY_MIN: Span = Span::from_secs(60);
 /// Maximum validity of a join token: a week.
-pub const TOKEN_VALIDITY_MAX: model::Span = model::Span::from_secs(7 * 86_400);
+pub const TOKEN_VALIDITY_MAX: Span = Span::from_secs(7 * 86_400);
 /// Maximum number of revoked machine names whose machines do not exist.
 pub const REVOKED_MACHINES_MAX: usize = 100_000;
 /// Minimum lease of a lock session.
-pub const LOCK_LEASE_MIN: model::Span = model::Span::from_secs(5);
+pub const LOCK_LEASE_MIN: Span = Span::from_secs(5);
 /// Maximum lease of a lock session.
-pub const LOCK_LEASE_MAX: model::Span = model::Span::from_secs(60);
+pub const LOCK_LEASE_MAX: Span = Span::from_secs(60);
 /// Maximum number of lock sessions. Users share it; one more is rejected.
 pub const LOCK_SESSIONS_MAX: SharedBound = SharedBound::new(10_000);
 /// Maximum number of locks and ephemeral files of one lock session.

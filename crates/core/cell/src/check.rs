@@ -8,6 +8,7 @@
 
 mod decision;
 mod enrolment;
+mod inputs;
 mod locks;
 mod packages;
 mod quota;
@@ -95,6 +96,7 @@ impl Cell {
         self.check_volumes(&mut found);
         self.check_packages_kept(&mut found);
         self.check_secrets_kept(&mut found);
+        self.check_inputs(&mut found);
         found.violations
     }
 

@@ -77,10 +77,10 @@ pub use reply::{Reply, Submission};
 pub use shortfall::{ExpiringQuota, Oversold, Shortfall};
 pub use state::{
     Act, Cell, Changing, Content, Counts, Credentials, Demand, Drain, FailureDomain, File, Health,
-    Holder, Job, JobParts, JobState, LastIncarnation, Lock, LockSession, Machine, MachineState,
-    Metering, NoVolume, Notices, PastVersion, Phase, Placement, Replica, ReplicaToken,
-    Rescheduling, Reserved, Session, SharedUse, Stages, Task, TaskState, Token, TokenUse, Update,
-    UpdateState, User, VersionEnd, Volume, VolumeAsk, crashes,
+    Holder, Inputs, Job, JobParts, JobState, LastIncarnation, Lock, LockSession, Machine,
+    MachineState, Metering, NoAddress, NoVolume, Notices, PastVersion, Phase, Placement, Replica,
+    ReplicaToken, Rescheduling, Reserved, Session, SharedUse, Stages, Task, TaskState, Token,
+    TokenUse, Update, UpdateState, User, VersionEnd, Volume, VolumeAsk, crashes,
 };
 
 pub use total::Total;

@@ -33,7 +33,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use spec::{CpuRam, JobSpec, OnFailure, TaskSpec, UpdatePolicy};
+use spec::{CpuRam, JobSpec, OnChange, OnFailure, TaskSpec, UpdatePolicy};
 
 /// The values from which mutations are generated.
 #[derive(Clone, Debug)]
@@ -180,8 +180,11 @@ impl Values {
             let index = |(from, to)| (TaskIndex(from), TaskIndex(to));
             TaskSelection::Some(ranges.into_iter().map(index).collect())
         });
-        let spec = (one_of::<JobName>(&["web", "db"]), 1..4_u32).prop_map(|(name, tasks)| {
-            let task = TaskSpec::of(vec!["sleep".to_owned()]);
+        let on_change = one_of::<OnChange>(&OnChange::NAMES);
+        let told = select(&["sleep", "${bns.db/0.host}", "${bns.ana/db.host}"][..]);
+        let named = (one_of::<JobName>(&["web", "db"]), on_change, told);
+        let spec = (named, 1..4_u32).prop_map(|((name, on_change, told), tasks)| {
+            let task = TaskSpec { on_change, ..TaskSpec::of(vec![told.to_owned()]) };
             Arc::new(JobSpec::of(name, Band::Production.usual(), tasks, task))
         });
         let said: &[(&str, Option<&str>)] =

@@ -62,6 +62,8 @@ const OPTIONS: &[&str] = &[
     "victim-notice",
     "saver",
     "volumes",
+    "on-change",
+    "file",
 ];
 
 /// How many ports a job may ask for by their number.
@@ -105,6 +107,15 @@ pub fn job_spec(name: &str, tasks: u32, options: &[&str]) -> Result<JobSpec, Scr
                     Ok((format!("/etc/{name}"), model::SecretName::new(name)?))
                 };
                 job.task.secrets = value.split(',').map(secret).collect::<Result<_, _>>()?;
+            }
+            "on-change" => {
+                let words = "nothing, signal or restart";
+                job.task.on_change = value.parse().map_err(|_| not(value, words))?;
+            }
+            "file" => {
+                let content = spec::FileContent::Text(value.into());
+                let file = spec::TaskFile { content, mode: spec::FileMode::default() };
+                job.task.files = [("/etc/file".to_owned(), file)].into();
             }
             "check" => job.task.health_check = Some(HealthCheck::on(PortName::new(value)?)),
             "priority" => job.priority = value.parse::<Priority>()?,

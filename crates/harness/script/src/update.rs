@@ -156,6 +156,11 @@ pub(crate) fn op(
             let (collection, index) = (CollectionId(number(job)?), TaskIndex(small_number(index)?));
             Op::SendElsewhere { tasks: vec![TaskId { collection, index }] }
         }
+        ["tell-inputs", id] => Op::TellInputs { job: job(id)? },
+        ["read-secrets", name, instance] => Op::ReadSecrets {
+            machine: value(name, "a machine")?,
+            instance: value(instance, "an instance such as 1-0-1")?,
+        },
         ["expire", name] => Op::ExpireDrain { machine: machine(name)? },
         ["expire-locks", sessions @ ..] => {
             let sessions = sessions.iter().map(|id| number(id).map(LockSessionId));

@@ -418,6 +418,7 @@ impl Machine {
             | Effect::ForgetData(_) => self.save(now, effect, consequences),
             Effect::Retire { instance, .. } => drop(self.processes.remove(&instance)),
             // Simulated processes write no logs, and compete for no CPU.
+            Effect::ReadAgain(_) => {}
             Effect::KeepLogs(_) | Effect::ShareCpus(_) | Effect::CapCpu { .. } => {}
             // Its set-ups do not fail.
             Effect::Probe => {}

@@ -134,6 +134,7 @@ mod tests {
         Desired {
             address: None,
             volumes: Vec::new(),
+            reads_again: 0,
             instance: InstanceId { collection, index, generation: Generation(1) },
             alloc: None,
             cell: CellName::new("sim").expect("a name"),

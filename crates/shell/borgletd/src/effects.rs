@@ -30,6 +30,7 @@ use super::tasks::{Files, InstanceState};
 use super::uids::Uids;
 
 mod cpu;
+mod read_again;
 mod savers;
 
 pub(crate) use cpu::CapMetrics;
@@ -56,6 +57,8 @@ pub(crate) struct Executor {
     persisted: Stamp,
     /// Whose turn it is to work on the files of kept data.
     data_turn: Arc<tokio::sync::Mutex<()>>,
+    /// Whose turn it is to read secrets and names again: what is read first is written first.
+    read_turn: Arc<tokio::sync::Mutex<()>>,
     starts: Starts,
     set_ups: Turns<UserName>,
     looks: Arc<Semaphore>,
@@ -102,6 +105,7 @@ impl Provided {
         let secrets = self.secrets.begin(launch).await?;
         found.binds.extend(secrets.binds);
         found.secret_env = secrets.env;
+        found.names = secrets.names;
         Ok(found)
     }
 
@@ -132,7 +136,7 @@ impl Executor {
         persisted: Stamp,
         uids: Uids,
     ) -> Self {
-        let (checks, data_turn) = (Checks::new(), Arc::default());
+        let (checks, data_turn, read_turn) = (Checks::new(), Arc::default(), Arc::default());
         let starts = Starts::default();
         let set_ups = Turns::new(SET_UPS_AT_ONCE);
         let looks = Arc::new(Semaphore::new(LOOKS_AT_ONCE));
@@ -146,6 +150,7 @@ impl Executor {
             to_driver,
             persisted,
             data_turn,
+            read_turn,
             starts,
             set_ups,
             looks,
@@ -229,6 +234,7 @@ impl Executor {
             Effect::EndData(kept) => self.end_data(*kept),
             Effect::ForgetData(instance) => self.forget_data(instance),
             Effect::KeepLogs(settings) => self.files.log_settings.set(settings),
+            Effect::ReadAgain(launch) => self.read_again(*launch),
             Effect::Retire { instance, logs } => {
                 let files = self.files.clone();
                 tokio::task::spawn_blocking(move || {
@@ -431,8 +437,8 @@ impl Executor {
         };
         let mut provided = FoundPackages::default();
         let spec = &launch.desired.spec;
-        let has_secrets = !spec.secrets.is_empty() || !spec.secret_env.is_empty();
-        if spec.api || spec.image.is_some() || !spec.packages.is_empty() || has_secrets {
+        let needs_package = spec.image.is_some() || !spec.packages.is_empty();
+        if spec.api || needs_package || launch.asks_master() {
             // Masters and stores may take their time.
             drop(turn);
             provided = match start.unless_stopped(self.provided.begin(&launch, uid)).await? {
@@ -444,6 +450,7 @@ impl Executor {
         }
         let files = self.files.clone();
         let started = tokio::task::spawn_blocking(move || {
+            let launch = Launch::clone(&launch).told(std::mem::take(&mut provided.names));
             let record = files.launch_record(&launch, provided)?;
             start.commit()?;
             // Until its shim is there.

@@ -1,5 +1,6 @@
 //! What a task finds of its packages and its image, once they are on this machine.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use borglet::ImageDefaults;
@@ -13,6 +14,8 @@ pub(super) struct FoundPackages {
     pub(super) binds: Vec<Bind>,
     /// Its variables with secrets.
     pub(super) secret_env: Vec<SecretVariable>,
+    /// What the names stand for to which its description refers.
+    pub(super) names: BTreeMap<String, String>,
     /// Its root, if that is an image.
     pub(super) image: Option<FoundImage>,
     /// How long it took until they were here; zero if they were.

@@ -53,6 +53,8 @@ pub(super) struct FoundSecrets {
     pub(super) binds: Vec<Bind>,
     /// Variables.
     pub(super) env: Vec<SecretVariable>,
+    /// What the names stand for to which its description refers, by what is in the braces.
+    pub(super) names: BTreeMap<String, String>,
 }
 
 impl TaskSecrets {
@@ -63,18 +65,43 @@ impl TaskSecrets {
 
     /// Gets the secrets of a task that is about to start.
     pub(super) async fn begin(&self, launch: &Launch) -> anyhow::Result<FoundSecrets> {
-        let spec = &launch.desired.spec;
-        if spec.secrets.is_empty() && spec.secret_env.is_empty() {
+        if !launch.asks_master() {
             return Ok(FoundSecrets::default());
         }
+        let spec = &launch.desired.spec;
         let found = match self.ask(launch.instance).await {
-            Ok(secrets) => self.write(launch, secrets),
+            Ok(v1::OpenSecretsResponse { secrets, names }) => {
+                let has_secrets = !spec.secrets.is_empty() || !spec.secret_env.is_empty();
+                let found = match has_secrets {
+                    true => self.write(launch, secrets),
+                    false => Ok(FoundSecrets::default()),
+                };
+                found.map(|found| FoundSecrets { names, ..found })
+            }
             Err(error) => Err(error),
         };
         if found.is_err() {
             self.end(launch.instance);
         }
-        found.context("cannot get the secrets that its job names")
+        found.context("cannot get the secrets and addresses that its job names")
+    }
+
+    /// Reads the secrets of a running task again, and writes those in files. Returns what names stand for now, and
+    /// whether a secret has another content.
+    pub(super) async fn read_again(
+        &self,
+        launch: &Launch,
+    ) -> anyhow::Result<(BTreeMap<String, String>, bool)> {
+        let answer = self.ask(launch.instance).await?;
+        let contents = by_name(answer.secrets);
+        let own = self.of(launch.instance);
+        let mut changed = false;
+        for (position, name) in launch.desired.spec.secrets.values().enumerate() {
+            let content = contents.get(name.as_str());
+            let content = content.with_context(|| format!("no master has sent secret {name}"))?;
+            changed |= task_files::rewrite(&own.join(position.to_string()), content)?;
+        }
+        Ok((answer.names, changed))
     }
 
     /// Deletes the secrets of a task that has ended.
@@ -94,7 +121,7 @@ impl TaskSecrets {
     }
 
     /// Asks the masters until one answers, for as long as a start can wait.
-    async fn ask(&self, instance: InstanceId) -> anyhow::Result<Vec<v1::OpenedSecret>> {
+    async fn ask(&self, instance: InstanceId) -> anyhow::Result<v1::OpenSecretsResponse> {
         let until = Instant::now() + PATIENCE;
         loop {
             let masters = self.0.masters.all();
@@ -107,7 +134,7 @@ impl TaskSecrets {
             let answered =
                 renewal::ask_each(&masters, credentials, &request, TIMEOUT, open, is_final).await;
             let error = match answered {
-                Ok(answer) => return Ok(answer.secrets),
+                Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
             let later = error.downcast_ref::<Status>().is_some_and(|status| !is_final(status));
@@ -124,8 +151,7 @@ impl TaskSecrets {
         launch: &Launch,
         secrets: Vec<v1::OpenedSecret>,
     ) -> anyhow::Result<FoundSecrets> {
-        let contents: BTreeMap<String, Vec<u8>> =
-            secrets.into_iter().map(|secret| (secret.name, secret.content)).collect();
+        let contents = by_name(secrets);
         let content = |name: &model::SecretName| {
             contents.get(name.as_str()).with_context(|| format!("no master has sent secret {name}"))
         };
@@ -157,6 +183,10 @@ impl TaskSecrets {
     fn of(&self, instance: InstanceId) -> PathBuf {
         self.0.directory.join(instance.to_string())
     }
+}
+
+fn by_name(secrets: Vec<v1::OpenedSecret>) -> BTreeMap<String, Vec<u8>> {
+    secrets.into_iter().map(|secret| (secret.name, secret.content)).collect()
 }
 
 /// Whether no master would answer otherwise.

@@ -44,6 +44,44 @@ pub(super) fn remove(task: &TaskDirectory) {
     }
 }
 
+/// Writes the files of a running task again. What its jail shows are these files themselves, so they stay the same
+/// files: one that is read meanwhile may have its old end. Returns whether one has another content.
+pub(super) fn rewrite_all(task: &TaskDirectory, launch: &Launch) -> anyhow::Result<bool> {
+    let directory = task.path().join(DIRECTORY);
+    let mut changed = false;
+    for (position, file) in launch.files().enumerate() {
+        let path = directory.join(position.to_string());
+        changed |= rewrite(&path, &file.content)?;
+    }
+    Ok(changed)
+}
+
+/// Gives an existing file another content. Returns whether it had another one.
+pub(super) fn rewrite(path: &Path, content: &[u8]) -> anyhow::Result<bool> {
+    let written = || -> std::io::Result<bool> {
+        if fs::read(path)? == content {
+            return Ok(false);
+        }
+        let open = || File::options().write(true).open(path);
+        let mut file = match open() {
+            // Without root it is the Borglet's own file, which nobody may write.
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                let mode = fs::metadata(path)?.permissions();
+                let writable = Permissions::from_mode(mode.mode() | 0o200);
+                fs::set_permissions(path, writable)?;
+                let file = open();
+                fs::set_permissions(path, mode)?;
+                file?
+            }
+            opened => opened?,
+        };
+        file.write_all(content)?;
+        file.set_len(content.len() as u64)?;
+        Ok(true)
+    };
+    written().with_context(|| format!("cannot write {} again", path.display()))
+}
+
 /// Creates a directory that only the Borglet's user may enter.
 pub(super) fn make(directory: &Path) -> anyhow::Result<()> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);

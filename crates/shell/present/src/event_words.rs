@@ -240,6 +240,8 @@ fn detail(record: &Record) -> String {
         }
         EventKind::SecretDeleted { owner, name } => format!("secret {owner}/{name}"),
         EventKind::SecretRead { name, version } => format!("secret {name} version {version}"),
+        EventKind::InputsChanged { what, restarts: true } => format!("{what}: restarted"),
+        EventKind::InputsChanged { what, restarts: false } => format!("{what}: told"),
         EventKind::SecretResealed { owner, name } => format!("secret {owner}/{name}"),
         EventKind::PackageDeleted { id } => id.to_string(),
         EventKind::Lock { path, user, session, mode, generation, .. } => {

@@ -372,6 +372,14 @@ pub enum EventKind {
         /// The number of the version.
         version: u32,
     },
+    /// A secret or the address of another job has changed since running tasks have read it: they are told, or
+    /// restarted.
+    InputsChanged {
+        /// What has changed, in words: `secret db-password version 3`, `bns.ana/db.port`.
+        what: String,
+        /// Whether they are restarted.
+        restarts: bool,
+    },
     /// The versions of a secret were sealed with another key.
     SecretResealed {
         /// Its owner.
@@ -608,6 +616,7 @@ impl EventKind {
             Self::SecretSet { .. } => "SET_SECRET",
             Self::SecretDeleted { .. } => "DELETE_SECRET",
             Self::SecretRead { .. } => "READ_SECRET",
+            Self::InputsChanged { .. } => "CHANGE_INPUTS",
             Self::SecretResealed { .. } => "RESEAL_SECRET",
             Self::UserAdded { .. } => "ADD_USER",
             Self::UserRevoked { .. } => "REVOKE_USER",

@@ -109,6 +109,9 @@ pub struct Desired {
     pub address: Option<Ipv4Addr>,
     /// The volumes of the machine that it has.
     pub volumes: Vec<VolumeMount>,
+    /// Increases when it has to read its secrets and names again while it runs, and then gets SIGHUP;
+    /// 0: it has read the newest.
+    pub reads_again: u32,
 }
 
 impl Desired {

@@ -10,7 +10,7 @@ use model::{
 
 use crate::{
     Autoscale, Constraint, Cores, CpuRam, DisruptionBudget, HealthCheck, JobReference, Kind,
-    LogPolicy, MetricsPage, Network, OutputPolicy, RestartPolicy, Saver, TaskFile, UpdatePolicy,
+    LogPolicy, MetricsPage, Network, OutputPolicy, OnChange, RestartPolicy, Saver, TaskFile, UpdatePolicy,
     VolumeRequest,
 };
 
@@ -94,6 +94,8 @@ pub struct TaskSpec {
     pub secrets: BTreeMap<String, SecretName>,
     /// Secrets of the job's owner that it finds in variables, by their names.
     pub secret_env: BTreeMap<String, SecretName>,
+    /// What follows when one of its secrets, or the address of a job that it refers to, changes.
+    pub on_change: OnChange,
     /// The maximum usage of each resource: the limit, in the paper's term.
     pub limit: Resources,
     /// Whether it shares the cores of its machine.
@@ -329,6 +331,7 @@ impl TaskSpec {
             files: BTreeMap::new(),
             secrets: BTreeMap::new(),
             secret_env: BTreeMap::new(),
+            on_change: OnChange::default(),
             limit: Resources {
                 cpu: model::MilliCores(100),
                 ram: model::Bytes(64 << 20),

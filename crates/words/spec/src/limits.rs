@@ -33,6 +33,10 @@ pub const OUTPUTS_MAX: usize = 64;
 pub const OUTPUT_PATH_BYTES_MAX: usize = 512;
 /// How long outputs can be kept after the end of a task, in seconds: 30 days.
 pub const OUTPUT_KEEP_SECONDS_MAX: u64 = 30 * 86_400;
+/// Names of other jobs' tasks that a job refers to, each counted once.
+pub const NAME_REFERENCES_MAX: usize = 32;
+/// Bytes of a list of addresses that a reference stands for; what is longer is cut after an address.
+pub const ADDRESSES_BYTES_MAX: usize = 8 << 10;
 /// Labels per job.
 pub const LABELS_MAX: usize = 64;
 /// Characters of a label's key or value.

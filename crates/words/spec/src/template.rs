@@ -1,11 +1,13 @@
 //! References in commands and environments: `${port.http}`, `${task.index}`.
 //!
-//! Only `${port.…}` and `${task.…}` are references; everything else, such as a shell's `${HOME}`,
+//! Only `${port.…}`, `${task.…}` and `${bns.…}` are references; everything else, such as a shell's `${HOME}`,
 //! is left unchanged. Shell variable names contain no dot, so they need no escape. For the same
 //! reason likely typos such as `${prot.http}` can be detected. A `$` before any of these makes it
 //! literal: `$${task.index}` is `${task.index}` for the program.
 
 use model::PortName;
+
+use crate::NameReference;
 
 /// What a reference stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +16,8 @@ pub enum Reference {
     Port(PortName),
     /// A property of the task itself.
     Task(TaskField),
+    /// Where tasks of another job are.
+    Name(NameReference),
 }
 
 /// The properties of a task that references can name.
@@ -90,6 +94,11 @@ fn found(text: &str) -> impl Iterator<Item = (std::ops::Range<usize>, Found)> {
                 let field = field.map(|field| Found::Reference(Reference::Task(field)));
                 return Some((start..end, field.unwrap_or_else(invalid)));
             }
+            if inner.starts_with("bns.") {
+                from = end;
+                let name = inner.parse().map(|name| Found::Reference(Reference::Name(name)));
+                return Some((start..end, name.unwrap_or_else(|_| invalid())));
+            }
             from = start + 2;
         }
     })
@@ -136,6 +145,7 @@ impl Longest {
         let longer = |(range, found): (std::ops::Range<usize>, Found)| {
             let value = match found {
                 Found::Reference(Reference::Port(_)) => Self::PORT,
+                Found::Reference(Reference::Name(name)) => name.value_bytes_max(),
                 Found::Reference(Reference::Task(field)) => match field {
                     TaskField::Index => self.index,
                     TaskField::Job => self.job,
@@ -154,7 +164,7 @@ impl Longest {
 }
 
 /// The prefixes of references.
-const WORDS: [&str; 2] = ["port", "task"];
+const WORDS: [&str; 3] = ["port", "task", NameReference::WORD];
 
 /// Every text in braces that is probably a misspelt reference, with the suggested reference.
 ///
@@ -186,7 +196,9 @@ fn nearest_word(word: &str) -> Option<&'static str> {
         return None;
     }
     let word = word.to_lowercase();
-    WORDS.into_iter().find(|near| strsim::damerau_levenshtein(near, &word) <= 1)
+    // One letter more or less makes another word of a short one: `${dns.name}` is no mistake.
+    let mistakes = |near: &str| usize::from(near.len() > 3);
+    WORDS.into_iter().find(|near| strsim::damerau_levenshtein(near, &word) <= mistakes(near))
 }
 
 /// Replaces the references in a text by their values. Invalid references are left unchanged, and
@@ -220,6 +232,7 @@ mod tests {
             Reference::Port(name) if name.as_str() == "http" => Some("31001".to_owned()),
             Reference::Port(_) => None,
             Reference::Task(field) => Some(field.name().to_uppercase()),
+            Reference::Name(name) => Some(format!("<{name}>")),
         })
     }
 
@@ -230,6 +243,8 @@ mod tests {
             ("${task.user}/${task.job}/${task.index}@${task.cell}", "USER/JOB/INDEX@CELL"),
             ("--heap=${task.ram} --threads=${task.cpu}", "--heap=RAM --threads=CPU"),
             ("${port.grpc}", "${port.grpc}"),
+            ("${bns.ana/db.port} ${bns.db/3.host}", "<bns.ana/db.port> <bns.db/3.host>"),
+            ("$${bns.db.host} ${bns.db} ${dns.db}", "${bns.db.host} ${bns.db} ${dns.db}"),
             ("${HOME} $HOME ${ ${port.http}", "${HOME} $HOME ${ 31001"),
             ("${${port.http}}", "${31001}"),
             ("${port.http", "${port.http"),

@@ -129,6 +129,7 @@ pub const FIELDS: &[Field] = fields! {
     "files" Restart |a, b| a.task.files != b.task.files;
     "secrets" Restart |a, b| a.task.secrets != b.task.secrets;
     "secretEnv" Restart |a, b| a.task.secret_env != b.task.secret_env;
+    "onChange" InPlace |a, b| a.task.on_change != b.task.on_change;
     "processes" Restart |a, b| a.task.processes != b.task.processes;
     "cores" Restart |a, b| a.task.cores != b.task.cores;
     "cpuSlack" Restart |a, b| a.task.cpu_slack != b.task.cpu_slack;
@@ -334,6 +335,13 @@ impl JobSpec {
                 }
                 "update" => {
                     values(field.name, self.update.values(), other.update.values(), add);
+                }
+                "onChange" => {
+                    add(
+                        field.name,
+                        one.on_change.name().to_owned(),
+                        two.on_change.name().to_owned(),
+                    );
                 }
                 "saver" => add(field.name, saver(one), saver(two)),
                 "metrics" => {
@@ -574,6 +582,10 @@ mod tests {
                     job.task.health_check = Some(HealthCheck::of(Probe::Exec { cmd }));
                 },
                 "healthCheck + check --all every 1 s, timeout 5 s, startGrace 30 s, failures 3, successes 1: restart on the same machine",
+            ),
+            (
+                |job| job.task.on_change = crate::OnChange::Restart,
+                "onChange nothing → restart: in place, no restart",
             ),
             (
                 |job| job.disruptions.at_once = Some(2),

@@ -29,7 +29,7 @@ pub use volumes::VolumeProblem;
 use crate::limits;
 use crate::path::{Location, Path};
 use crate::ports::UsualPorts;
-use crate::template::{self, TaskField};
+use crate::template;
 use crate::{JobSpec, Kind, LogPolicy, TaskOverride, TaskSpec};
 
 /// A problem in a description.
@@ -83,7 +83,7 @@ pub enum ProblemKind {
     #[error("is not a variable's name: use letters, digits and underscores, and no digit first")]
     BadVariable,
     /// A reference to an unknown port or field.
-    #[error("'${{{}}}' refers to nothing: there are ${{port.NAME}} and {}", .reference.escape_debug(), task_fields())]
+    #[error("'${{{}}}' refers to nothing: {}", .reference.escape_debug(), programs::what_there_is(.reference))]
     BadReference {
         /// The text in the braces.
         reference: String,
@@ -237,10 +237,6 @@ fn ports_text(ports: &[PortName]) -> String {
     }
 }
 
-fn task_fields() -> String {
-    TaskField::ALL.map(|field| format!("${{task.{}}}", field.name())).join(", ")
-}
-
 impl JobSpec {
     /// All problems; empty if the description is valid.
     #[must_use]
@@ -252,6 +248,7 @@ impl JobSpec {
         let usual = UsualPorts::of(&self.task);
         found.kind(self);
         found.task(&top, &self.task, usual.count());
+        found.count(&top, self.names().len(), limits::NAME_REFERENCES_MAX, "names of other jobs");
         found.ends(self);
         found.cores(self);
         found.metrics(self, &usual);

@@ -79,6 +79,7 @@ mod quota;
 mod readiness;
 mod reboot;
 mod reclamation;
+mod references;
 mod reflection;
 mod relations;
 mod replicas;

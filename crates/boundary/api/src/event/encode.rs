@@ -281,6 +281,10 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
             wire.text(1, name.as_str());
             wire.number(2, (*version).into());
         }),
+        EventKind::InputsChanged { what, restarts } => wire.message(191, |wire| {
+            wire.text(1, what);
+            wire.number(2, u64::from(*restarts));
+        }),
         EventKind::SecretResealed { owner, name } => {
             secret(wire, 127, owner.as_str(), name.as_str(), 0);
         }

@@ -242,6 +242,10 @@ impl From<&EventKind> for Kind {
             EventKind::SecretRead { name, version } => {
                 Self::SecretRead(message::SecretRead { name: name.to_string(), version: *version })
             }
+            EventKind::InputsChanged { what, restarts } => {
+                let (what, restarts) = (what.clone(), *restarts);
+                Self::InputsChanged(message::InputsChanged { what, restarts })
+            }
             EventKind::SecretResealed { owner, name } => {
                 Self::SecretResealed(secret(owner, name, 0))
             }
@@ -439,6 +443,9 @@ impl TryFrom<Kind> for EventKind {
                 name: read::name(&reads.name, "name").field("secretRead")?,
                 version: reads.version,
             },
+            Kind::InputsChanged(changed) => {
+                Self::InputsChanged { what: changed.what, restarts: changed.restarts }
+            }
             Kind::SecretResealed(resealed) => {
                 let (owner, name) = secret_of(&resealed).field("secretResealed")?;
                 Self::SecretResealed { owner, name }

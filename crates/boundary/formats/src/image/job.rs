@@ -6,7 +6,8 @@ use std::sync::Arc;
 use api::{At, Fault, Malformed, read};
 use cell::crashes::Crash;
 use cell::{
-    Health, Job, JobParts, JobState, LastIncarnation, Phase, Placement, Reserved, Task, TaskState,
+    Health, Inputs, Job, JobParts, JobState, LastIncarnation, Phase, Placement, Reserved, Task,
+    TaskState,
 };
 use model::{CollectionId, Generation, MachineId, TaskIndex, Time, Version};
 use spec::JobSpec;
@@ -270,6 +271,12 @@ impl From<&Placement> for task_image::Placement {
             network_address: placement.address.map(Ipv4Addr::to_bits),
             latency: api::start_latency::message(placement.latency),
             lost_starts: placement.lost_starts,
+            inputs: placement.inputs.as_deref().map(|inputs| task_image::Inputs {
+                secrets: inputs.secrets.clone(),
+                names: inputs.names.clone(),
+                told: inputs.told,
+                done: inputs.done,
+            }),
         }
     }
 }
@@ -306,6 +313,10 @@ impl TryFrom<task_image::Placement> for Placement {
             stop: read::optional(placement.stop, "stop")?.map(Arc::new),
             latency: api::start_latency::read(placement.latency.as_ref())?,
             lost_starts: placement.lost_starts,
+            inputs: placement.inputs.map(|inputs| {
+                let task_image::Inputs { secrets, names, told, done } = inputs;
+                Arc::new(Inputs { secrets, names, told, done })
+            }),
         })
     }
 }

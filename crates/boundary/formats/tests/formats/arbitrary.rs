@@ -283,6 +283,7 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
         |((instance, alloc), (cell, user, job), priority, appclass, tasks, spec, ports)| Desired {
             address: None,
             volumes: Vec::new(),
+            reads_again: 0,
             instance,
             alloc,
             cell,

@@ -117,6 +117,7 @@ pub(crate) fn full_job() -> JobSpec {
         .into(),
         secrets: [("/etc/tls.key".to_owned(), name("tls-key"))].into(),
         secret_env: [("PASSWORD".to_owned(), name("db-password"))].into(),
+        on_change: spec::OnChange::Nothing,
         limit: resources(250, 64 << 20, 1 << 30, 10_000_000),
         cores: spec::Cores::Shared,
         cpu_slack: true,
@@ -392,6 +393,7 @@ fn of_controllers() -> Vec<Op> {
         Op::EvictDraining { machine, instances: vec![instance(0), instance(4)] },
         Op::ExpireDrain { machine },
         Op::SendElsewhere { tasks: vec![instance(1).task()] },
+        Op::TellInputs { job },
         Op::StartReplacement { job },
         Op::RemoveReplacements { job },
     ]
@@ -669,6 +671,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
         Op::EvictDraining { .. } => "evict draining",
         Op::RelieveMachine { .. } => "relieve machine",
         Op::SendElsewhere { .. } => "send elsewhere",
+        Op::TellInputs { .. } => "tell inputs",
         Op::ExpireDrain { .. } => "expire drain",
         Op::ReadSecrets { .. } => "read secrets",
         Op::ExpireLockSessions { .. } => "expire lock sessions",

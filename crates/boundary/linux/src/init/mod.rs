@@ -137,6 +137,7 @@ fn prepare(
     let mut mask = SigSet::empty();
     mask.add(Signal::SIGCHLD);
     mask.add(Signal::SIGTERM);
+    mask.add(Signal::SIGHUP);
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&mask), None).map_err(nix("block signals"))?;
     let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
     let signals = SignalFd::with_flags(&mask, flags).map_err(nix("watch signals"))?;
@@ -243,6 +244,10 @@ fn supervise(
                 let _gone = sys::signal_group(task.as_raw(), stop)
                     .or_else(|_| sys::signal_process(task.as_raw(), stop));
                 kill_at.get_or_insert(Instant::now() + notice);
+            }
+            if signal.ssi_signo == Signal::SIGHUP as u32 {
+                // The program has changed files, and nobody else has.
+                let _gone = sys::signal_process(task.as_raw(), libc::SIGHUP);
             }
         }
         if kill_at.is_some_and(|at| at <= Instant::now()) {

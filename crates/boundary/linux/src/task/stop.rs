@@ -34,6 +34,14 @@ impl TaskDirectory {
         self.signal_init(libc::SIGTERM)
     }
 
+    /// Sends SIGHUP to the task's program, which finds changed files.
+    ///
+    /// # Errors
+    /// When the records cannot be read or the kernel returns an error.
+    pub fn hang_up(&self) -> Result<Delivery, TaskError> {
+        self.signal_init(libc::SIGHUP)
+    }
+
     /// Kills the whole task, including a lost one, and returns before it is gone. The cgroup of a
     /// lost task is removed.
     ///

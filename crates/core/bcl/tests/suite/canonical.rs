@@ -349,6 +349,7 @@ fn task() -> impl Strategy<Value = TaskSpec> {
             files: BTreeMap::new(),
             secrets: BTreeMap::new(),
             secret_env: BTreeMap::new(),
+            on_change: spec::OnChange::Nothing,
             limit,
             cores: spec::Cores::Shared,
             cpu_slack: true,

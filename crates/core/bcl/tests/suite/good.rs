@@ -109,6 +109,12 @@ fn each_field_can_be_given_in_each_of_its_spellings() {
             job.scheduling_class = SchedulingClass::usual(Appclass::LatencySensitive);
         });
     }
+    check("onChange: 'nothing'", |_| {});
+    for restart in ["restart", "RESTART"] {
+        let fields = format!("onChange: '{restart}'");
+        check(&fields, |job| job.task.on_change = spec::OnChange::Restart);
+    }
+    check("onChange: 'signal'", |job| job.task.on_change = spec::OnChange::Signal);
     check("api: false", |_| {});
     check("api: true", |job| job.task.api = true);
     check("memorySlack: false", |_| {});

@@ -167,13 +167,13 @@ fn evaluation_errors_are_reported() {
             borg.batch('x', cmd=['a'], perTask=function(i) { env: {} }) { env: { A: 1 } }
                 assertion failed: perTask cannot remove variables, as it does with A: use env+: { ... }
                 at job.bcl:2:50 `env: {}`
-                from borg.libsonnet:171:7
+                from borg.libsonnet:174:7
 
             local borg = import 'borg.libsonnet';
             borg.batch('x', cmd=['a'], perTask=function(i) { labels: {} }) { labels: { a: 1 } }
                 assertion failed: perTask cannot remove labels, as it does with a: use labels+: { ... }
                 at job.bcl:2:50 `labels: {}`
-                from borg.libsonnet:171:7
+                from borg.libsonnet:174:7
 
             local borg = import 'borg.libsonnet';
             borg.attribute('gpu').equals('H200')

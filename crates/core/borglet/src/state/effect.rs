@@ -60,6 +60,8 @@ pub enum Effect {
         /// The change, with its rule and numbers.
         cap: CpuCap,
     },
+    /// Read the secrets and names of a running instance again, write its files anew, and send SIGHUP.
+    ReadAgain(Box<Launch>),
     /// Delete an instance's record; its logs are kept for a while.
     Retire {
         /// The instance.

@@ -70,6 +70,8 @@ impl StartTimer {
             Self::Took(latency) => latency,
         }
     }
+    /// How often it was told to read its secrets and names again.
+    pub(super) read_again: u32,
 }
 
 /// What is done with it.
@@ -101,7 +103,7 @@ pub(super) enum StopCause {
 impl Local {
     pub(super) fn new(launch: Launch, phase: Phase) -> Self {
         let limit = Limit::new(launch.desired.spec.limit);
-        Self { launch, limit, phase, grabbed: None, logs_changed: false, start: None }
+        Self { launch, limit, phase, grabbed: None, logs_changed: false, start: None, read_again: 0 }
     }
 
     /// Adopts changes that need no restart, and nothing else. A task that has not been started will
@@ -121,6 +123,18 @@ impl Local {
         if matches!(self.phase, Phase::Waiting) {
             self.limit = Limit::new(new.spec.limit);
         }
+    }
+
+    /// Whether it has to read its secrets and names again, as an order says of it: once for each time that it is told.
+    pub(super) fn reads_again(&mut self, new: &Desired) -> Option<Effect> {
+        if !matches!(self.phase, Phase::Running(_))
+            || new.reads_again == 0
+            || new.reads_again == self.read_again
+        {
+            return None;
+        }
+        self.read_again = new.reads_again;
+        Some(Effect::ReadAgain(Box::new(self.launch.clone())))
     }
 
     pub(super) fn target(&self) -> Resources {

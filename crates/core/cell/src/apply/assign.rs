@@ -91,6 +91,7 @@ impl Cell {
                 PendingCause::StartLost { tries } => tries,
                 _ => 0,
             },
+            inputs: None,
         })
     }
 

@@ -11,6 +11,7 @@ pub(crate) mod drain;
 pub(crate) mod enrolment;
 pub(crate) mod exec;
 pub(crate) mod forget;
+mod inputs;
 pub(crate) mod job;
 pub(crate) mod limits;
 pub(crate) mod locks;
@@ -140,6 +141,7 @@ impl Op {
             | Self::RelieveMachine { .. }
             | Self::ExpireDrain { .. }
             | Self::SendElsewhere { .. }
+            | Self::TellInputs { .. }
             | Self::ExpireLockSessions { .. }
             | Self::StartReplacement { .. }
             | Self::RemoveReplacements { .. } => Actor::Master,
@@ -241,6 +243,7 @@ impl Cell {
             Op::RelieveMachine { machine, instance } => {
                 self.relieve_machine(*machine, *instance, events);
             }
+            Op::TellInputs { job } => self.tell_inputs(*job, events),
             Op::SendElsewhere { tasks } => self.send_elsewhere(tasks, events),
             Op::ExpireDrain { machine } => self.expire_drain(*machine, events),
             Op::ExpireLockSessions { sessions } => self.expire_lock_sessions(sessions, events),

@@ -192,6 +192,12 @@ pub enum Op {
         /// The tasks.
         tasks: Vec<TaskId>,
     },
+    /// Running tasks of a job are told of secrets and addresses that have changed since they have read them, or are
+    /// restarted, as their description says. What they know already changes nothing.
+    TellInputs {
+        /// The job.
+        job: CollectionId,
+    },
     /// The deadline of a drain has passed, and it is not forced: nothing more is evicted.
     ExpireDrain {
         /// The machine.

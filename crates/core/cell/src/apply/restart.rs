@@ -181,6 +181,28 @@ impl Cell {
         }
     }
 
+    /// Whether tasks of a job may be restarted although nobody has asked for it: no update is under way, and its
+    /// owner could restart them.
+    pub(super) fn may_restart_by_itself(&self, job: &Job) -> bool {
+        let is_over = match job.open_update() {
+            None => true,
+            Some(update) => matches!(update.state, UpdateState::Succeeded { .. }),
+        };
+        is_over && job.not_being_killed().is_ok() && self.may_restart(&job.owner, job, true).is_ok()
+    }
+
+    /// Opens an update of a job to the description that it has, which restarts these tasks.
+    pub(super) fn restart_by_itself(
+        &mut self,
+        job: &Job,
+        tasks: &TaskSelection,
+        events: &mut Events,
+    ) {
+        let policy = UpdatePolicy { on_failure: OnFailure::Pause, ..job.spec.update };
+        let rolls = Some((tasks.clone(), policy));
+        self.restart(&job.owner, &Restart { id: job.id, starts: Vec::new(), rolls }, events);
+    }
+
     /// A dead job is pending again, before its tasks are.
     fn begin_job_again(&mut self, id: CollectionId, events: &mut Events) {
         let Some(job) = self.jobs.get_mut(id) else { return };

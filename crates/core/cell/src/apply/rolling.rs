@@ -618,6 +618,7 @@ impl Cell {
             // It did not wait for a scheduler.
             latency: start::placed(self.time, Some(self.time), self.time),
             lost_starts: 0,
+            inputs: None,
         };
         self.place(instance, placement, events);
     }

@@ -213,9 +213,10 @@ impl Cell {
         Ok((&job.owner, job.described(index)))
     }
 
-    /// Records that a machine reads the secrets of an instance that is placed there.
+    /// Records that a machine reads the secrets of an instance that is placed there, and the names to which its
+    /// description refers.
     pub(super) fn read_secrets(
-        &self,
+        &mut self,
         machine: &MachineName,
         instance: InstanceId,
         events: &mut Events,
@@ -230,6 +231,7 @@ impl Cell {
             let name = name.clone();
             events.add(Subject::Task(instance), EventKind::SecretRead { name, version });
         }
+        self.note_inputs(instance, events);
         Ok(Reply::Done)
     }
 }

@@ -204,6 +204,12 @@ pub enum Violation {
         /// What is wrong.
         why: &'static str,
     },
+    /// What a task has read does not fit its description.
+    #[error("what {instance} has read of secrets and names does not fit its description")]
+    Inputs {
+        /// The task.
+        instance: InstanceId,
+    },
     /// The counts of secrets by user disagree with the secrets.
     #[error("the counts of secrets by user are wrong")]
     SecretCounts,

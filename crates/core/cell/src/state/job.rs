@@ -12,6 +12,7 @@ use model::{
 use spec::{Cores, JobSpec, Network};
 
 use super::crashes::Crash;
+use super::inputs::Inputs;
 use super::reservation::Reserved;
 use super::{PastVersion, Update};
 use crate::cow::Row;
@@ -190,6 +191,8 @@ pub struct Placement {
     pub latency: StartLatency,
     /// How many starts of the task were lost in a row before this one, while none ran.
     pub lost_starts: u32,
+    /// What it has read of secrets and of names of other jobs, if it needs any. A pointer, because most tasks need none.
+    pub inputs: Option<Arc<Inputs>>,
 }
 
 /// The phase of a placed task.
@@ -343,6 +346,7 @@ impl Placement {
             stop: None,
             latency: StartLatency::UNKNOWN,
             lost_starts: 0,
+            inputs: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod crashes;
 mod credentials;
+mod inputs;
 mod job;
 mod locks;
 mod machine;
@@ -22,6 +23,8 @@ mod volumes;
 
 pub(crate) use credentials::Tokens;
 pub use credentials::{Credentials, Token, TokenUse};
+pub(crate) use inputs::InputChanges;
+pub use inputs::{Inputs, NoAddress};
 pub use job::{
     Counts, Demand, Health, Job, JobParts, JobState, LastIncarnation, Phase, Placement, Task,
     TaskState,

@@ -36,6 +36,7 @@ fn job(id: u64, state: JobState, ports: &[u16]) -> Arc<Job> {
         stop: None,
         latency: model::StartLatency::UNKNOWN,
         lost_starts: 0,
+        inputs: None,
     };
     let task = Task {
         generation: Generation(1),

@@ -9,6 +9,7 @@ mod enrolment;
 mod evictions;
 mod exhaustive;
 mod follower;
+mod inputs;
 mod jobs;
 mod loading;
 mod locks;

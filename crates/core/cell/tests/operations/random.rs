@@ -269,7 +269,7 @@ fn step(packages: WithPackages) -> impl Strategy<Value = Step> {
         1 => any::<Index>().prop_map(|machine| Step::Answer { machine }),
         3 => (any::<Index>(), prop::collection::vec((0..6_u8, 0..4_u32), 0..4))
             .prop_map(|(which, steps)| Step::Update { which, steps }),
-        2 => (any::<Index>(), 0..5_u8).prop_map(|(which, what)| Step::Drain { which, what }),
+        2 => (any::<Index>(), 0..7_u8).prop_map(|(which, what)| Step::Drain { which, what }),
         2 => (any::<Index>(), select(ACTIONS))
             .prop_map(|(which, action)| Step::Control { which, action }),
     ]
@@ -360,6 +360,15 @@ impl Step {
                     }
                     1 if !machines.is_empty() => {
                         Op::ExpireDrain { machine: which.get(&machines).id }
+                    }
+                    5 if !jobs.is_empty() => Op::TellInputs { job: which.get(&jobs).id },
+                    6 if !incarnations(true).is_empty() => {
+                        let instance = *which.get(&incarnations(true));
+                        let on = cell.placement(instance).and_then(|at| cell.machine(at.machine));
+                        match on {
+                            Some(on) => Op::ReadSecrets { machine: on.name.clone(), instance },
+                            None => Op::Nothing,
+                        }
                     }
                     2 if !jobs.is_empty() => Op::StartReplacement { job: which.get(&jobs).id },
                     _ if !jobs.is_empty() => Op::RemoveReplacements { job: which.get(&jobs).id },

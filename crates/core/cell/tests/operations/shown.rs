@@ -167,6 +167,9 @@ fn what_happened(event: &Event) -> String {
         }
         EventKind::SecretDeleted { owner, name: secret }
         | EventKind::SecretResealed { owner, name: secret } => format!("{name} {owner}/{secret}"),
+        EventKind::InputsChanged { what, restarts } => {
+            format!("{name} {what}{}", if *restarts { " restarts" } else { "" })
+        }
         EventKind::SecretRead { name: secret, version } => {
             format!("{name} {secret} version {version}")
         }

@@ -7,6 +7,7 @@
 
 mod dead_jobs;
 mod drains;
+mod inputs;
 mod lock_sessions;
 mod lost_machines;
 mod short_machines;
@@ -21,6 +22,7 @@ use model::{MachineId, Time};
 
 pub(crate) use dead_jobs::DeadJobs;
 pub(crate) use drains::Drains;
+pub(crate) use inputs::ChangedInputs;
 pub(crate) use lock_sessions::LockSessions;
 pub(crate) use lost_machines::LostMachines;
 pub(crate) use short_machines::ShortMachines;
@@ -65,6 +67,7 @@ pub(crate) struct Controllers {
     pub(crate) lock_sessions: LockSessions,
     pub(crate) short_machines: ShortMachines,
     pub(crate) volumes: Volumes,
+    pub(crate) inputs: ChangedInputs,
 }
 
 impl Controllers {
@@ -78,18 +81,19 @@ impl Controllers {
             lock_sessions: LockSessions::new(now),
             short_machines: ShortMachines::new(now, cell),
             volumes: Volumes::new(now),
+            inputs: ChangedInputs::new(now),
         }
     }
 
     /// The list, in the order in which they run.
-    pub(crate) fn all(&self) -> [&dyn Controller; 7] {
+    pub(crate) fn all(&self) -> [&dyn Controller; 8] {
         let Self { lost_machines, dead_jobs, updates, drains, lock_sessions, .. } = self;
-        let Self { short_machines, volumes, .. } = self;
-        [lost_machines, dead_jobs, updates, drains, lock_sessions, short_machines, volumes]
+        let Self { short_machines, volumes, inputs, .. } = self;
+        [lost_machines, dead_jobs, updates, drains, lock_sessions, short_machines, volumes, inputs]
     }
 
     /// The same, to run them.
-    pub(crate) fn all_mut(&mut self) -> [&mut dyn Controller; 7] {
+    pub(crate) fn all_mut(&mut self) -> [&mut dyn Controller; 8] {
         let Self {
             lost_machines,
             dead_jobs,
@@ -98,7 +102,8 @@ impl Controllers {
             lock_sessions,
             short_machines,
             volumes,
+            inputs,
         } = self;
-        [lost_machines, dead_jobs, updates, drains, lock_sessions, short_machines, volumes]
+        [lost_machines, dead_jobs, updates, drains, lock_sessions, short_machines, volumes, inputs]
     }
 }

@@ -89,10 +89,11 @@ fn every_controller_has_its_turn_and_none_starves_another() {
         ("lock-sessions", vec![sessions.to_owned()]),
         ("short-machines", vec![]),
         ("volumes", vec![]),
+        ("changed-inputs", vec![]),
     ];
     assert_eq!(proposed_by(&mut world), all);
     // Nothing of that is applied: each proposes again in its own time, for as long as that is so.
-    let mut again = [0; 7];
+    let mut again = [0; 8];
     for _second in 0..60 {
         world.now = world.now + Span::from_secs(1);
         for (count, (_, proposed)) in again.iter_mut().zip(proposed_by(&mut world)) {
@@ -125,7 +126,7 @@ fn the_leader_is_woken_for_the_first_that_is_due() {
     assert_eq!(names.len(), due.len(), "no name twice: {due:?}");
     assert_eq!(world.master.next_tick(), due.iter().filter_map(|(_, due)| *due).min());
     let mut other = Controllers::new(world.now, &world.cell);
-    let order = |all: [&dyn Controller; 7]| all.map(Controller::name);
+    let order = |all: [&dyn Controller; 8]| all.map(Controller::name);
     let names = order(other.all());
     assert_eq!(other.all_mut().map(|controller| controller.name()), names);
 }
@@ -252,6 +253,47 @@ fn one_task_after_the_other_leaves_a_machine_that_stays_short() {
     describe(&mut world, Some(model::ShortageState::Eased));
     let leading = world.master.leading.as_ref().expect("it leads");
     assert_eq!(leading.short_machines.due(), None);
+}
+
+#[test]
+fn tasks_are_told_of_a_changed_secret_every_five_seconds() {
+    let mut world = World::new();
+    world.tick();
+    world.answer(true, 3, &[]);
+    let name = || model::SecretName::new("tls").expect("a name");
+    let set = |world: &mut World| {
+        let key = model::SecretKeyId([1; 8]);
+        let sealed = model::Sealed { key, nonce: [0; 12], bytes: vec![1].into() };
+        world.request(cell::SetSecret { name: name(), sealed }.into());
+    };
+    set(&mut world);
+    let mut task = TaskSpec::of(vec!["x".to_owned()]);
+    task.secrets.insert("/etc/tls".to_owned(), name());
+    task.on_change = spec::OnChange::Signal;
+    let job = model::JobName::new("web").expect("a name");
+    world.submit_spec(JobSpec::of(job, model::Band::Production.usual(), 1, task));
+    let (address, alloc, instance) = (None, None, instance(0, 1));
+    let (machine, ports, victims) = (M1, Vec::new(), Vec::new());
+    let assignment = Assignment { address, instance, alloc, machine, ports, victims };
+    world.apply(&Op::assign(vec![assignment]));
+    let on = world.cell.machine(M1).expect("m1").name.clone();
+    world.apply(&Op::ReadSecrets { machine: on, instance });
+    let started = vec![Observation::Started { instance }];
+    world.apply(&Op::Observe { machine: M1, observations: started });
+    let told = |world: &mut World| {
+        let all = proposed_by(world);
+        let own = all.into_iter().find(|(name, _)| *name == "changed-inputs");
+        own.map(|(_, ops)| ops.len()).unwrap_or_default()
+    };
+    world.now = world.now + Span::from_secs(5);
+    assert_eq!(told(&mut world), 0);
+    set(&mut world);
+    assert_eq!(told(&mut world), 0, "not yet");
+    world.now = world.now + Span::from_secs(5);
+    assert_eq!(told(&mut world), 1);
+    world.apply(&Op::TellInputs { job: instance.collection });
+    world.now = world.now + Span::from_secs(60);
+    assert_eq!(told(&mut world), 0, "it was told");
 }
 
 /// What is done about drains now, and replacements with them.

@@ -272,6 +272,7 @@ pub(super) fn task(instance: InstanceId, argv: &[&str]) -> anyhow::Result<Desire
         ports: Vec::new(),
         address: None,
         volumes: Vec::new(),
+        reads_again: 0,
     })
 }
 

@@ -405,6 +405,7 @@ fn simulated(effect: Effect, ends: &mut Ends, end: Time, counted: &mut Counters)
         Effect::Probe => Some(Input::Probed(Ok(()))),
         Effect::PersistStamp(_)
         | Effect::Retire { .. }
+        | Effect::ReadAgain(_)
         | Effect::KeepLogs(_)
         | Effect::ShareCpus(_)
         | Effect::CapCpu { .. }

@@ -205,7 +205,7 @@ pub(crate) fn task_status(cell: &Cell, job: &Job, index: TaskIndex) -> v1::TaskS
                     let text = "its machine is unreachable".to_owned();
                     (Some(Reason::MachineUnreachable(v1::Nothing {})), text)
                 }
-                None => (None, String::new()),
+                None => (None, older_secrets(cell, job, index)),
             };
             status.state_reason = reason.map(state_reason);
             status.reason = text;
@@ -251,6 +251,15 @@ pub(crate) fn task_status(cell: &Cell, job: &Job, index: TaskIndex) -> v1::TaskS
         }
     }
     status
+}
+
+/// `it has secret db version 1, the newest is 2`; empty if it has the newest of all.
+fn older_secrets(cell: &Cell, job: &Job, index: TaskIndex) -> String {
+    let older = cell.older_secrets(job, index).into_iter();
+    let older = older.map(|(name, has, newest)| {
+        format!("it has secret {name} version {has}, the newest is {newest}")
+    });
+    older.collect::<Vec<_>>().join("; ")
 }
 
 /// Why a task is being stopped, with the names of jobs and tasks instead of their ids.

@@ -1,5 +1,6 @@
 //! The service for secrets. Contents are sealed here, before anything is proposed to the cell.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,14 +8,15 @@ use api::v1;
 use api::v1::past_question::Question;
 use cell::bounds::SEALED_BYTES_MAX;
 use cell::{
-    Cell, CellPermission, DeleteSecret, Job, Op, Outcome, Permission, Permitted, Rejection, Reply,
-    RequestId, ResealSecret, ResealedVersion, SetSecret,
+    Cell, CellPermission, DeleteSecret, Job, NoAddress, Op, Outcome, Permission, Permitted,
+    Rejection, Reply, RequestId, ResealSecret, ResealedVersion, SetSecret,
 };
 use model::{InstanceId, JobName, MachineName, Secret, SecretName, SecretVersion, UserName};
 use prost::Message as _;
 use rpc::Identity;
 use rpc::service::secrets_server;
 use rpc::transport::Cause;
+use spec::NameReference;
 use tonic::{Request, Response, Status};
 
 use crate::caller::Caller;
@@ -241,7 +243,8 @@ pub(super) async fn keep(core: Core, keys: SecretKeys) {
     }
 }
 
-/// Opens the secrets of a task for the machine on which it is placed. That is recorded first.
+/// Opens the secrets of a task for the machine on which it is placed, and says what the names stand for to which its
+/// description refers. That is recorded first.
 pub(super) async fn open(
     door: &Door,
     keys: &SecretKeys,
@@ -254,6 +257,7 @@ pub(super) async fn open(
     let view = door.core.view();
     if view.cell.placed_on(&machine, instance).is_ok() {
         opened(&view.cell, keys, &machine, instance)?;
+        named_in(&view.cell, &machine, instance)?;
     }
     let op = Op::ReadSecrets { machine: machine.clone(), instance };
     let index = match door.ask(request::Request::Enrolment(op), SMALL_BYTES).await? {
@@ -262,8 +266,43 @@ pub(super) async fn open(
         (_, other) => return Err(unexpected(&other)),
     };
     door.seen(index).await;
-    let secrets = opened(&door.core.view().cell, keys, &machine, instance)?;
-    Ok(Response::new(v1::OpenSecretsResponse { secrets }))
+    let view = door.core.view();
+    let secrets = opened(&view.cell, keys, &machine, instance)?;
+    let names = named_in(&view.cell, &machine, instance)?;
+    Ok(Response::new(v1::OpenSecretsResponse { secrets, names }))
+}
+
+/// What the names stand for to which the description of an instance refers, by what is in the braces.
+fn named_in(
+    cell: &Cell,
+    machine: &MachineName,
+    instance: InstanceId,
+) -> Result<BTreeMap<String, String>, Status> {
+    let (owner, spec) = cell.placed_on(machine, instance).map_err(|why| rejected(cell, &why))?;
+    let told = |name: &NameReference| {
+        let value = cell.resolve(owner, name);
+        // It may be there in a moment.
+        let value = value.map_err(|why| Status::unavailable(waits_for(owner, name, &why)))?;
+        Ok((name.to_string(), value))
+    };
+    spec.task(instance.index).names().iter().map(told).collect()
+}
+
+/// `it waits for ${bns.db.port}: no job ana/db runs`.
+fn waits_for(owner: &UserName, name: &NameReference, why: &NoAddress) -> String {
+    let job = format!("{}/{}", name.owner(owner), name.job.job);
+    let task = name.task.map(|index| format!("{job}/{index}")).unwrap_or_else(|| job.clone());
+    let why = match why {
+        NoAddress::NoJob => format!("no job {job} runs"),
+        NoAddress::NoTask => format!("there is no task {task}"),
+        NoAddress::NotPlaced => format!("task {task} has no machine"),
+        NoAddress::NoneServes => format!("no task of {job} serves: see bourg bns get {job}"),
+        NoAddress::NoPort(port) => format!("{task} has no port {port}"),
+        NoAddress::WhichPort => {
+            format!("{task} does not have one port: name one, as in ${{bns.{task}.port.http}}")
+        }
+    };
+    format!("it waits for ${{{name}}}: {why}")
 }
 
 /// The newest versions of the secrets that the job of an instance names, which is placed on a machine.

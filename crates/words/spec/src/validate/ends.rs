@@ -12,7 +12,7 @@ impl Problems {
         let (top, longest) = (Location::TOP, Span::from_secs(limits::SPAN_SECONDS_MAX));
         if let Some(saver) = &job.task.saver {
             let at = top.field("saver");
-            self.cmd(&at.field("cmd"), &saver.cmd);
+            self.command_beside(&at.field("cmd"), &saver.cmd);
             let least = Saver::INTERVAL_MIN;
             self.span(&at.field("timeLimit"), saver.time_limit, least, longest);
             self.span(&at.field("interval"), saver.interval, least, longest);

@@ -199,6 +199,26 @@ mod tests {
     }
 
     #[test]
+    fn names_of_other_jobs_are_few_and_in_programs_of_the_task() {
+        let names = |count| (0..count).map(|index| format!("${{bns.db/{index}.host}} "));
+        let text: String = names(33).collect();
+        let said = with(&[("/a", text.as_str())]);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(
+            said[0].ends_with("has 33 names of other jobs, at most 32 are allowed"),
+            "{said:?}"
+        );
+        assert_eq!(with(&[("/a", names(32).collect::<String>().as_str())]), Vec::<String>::new());
+        let said = with(&[("/a", "${bns.db}")]);
+        assert!(said[0].contains("'${bns.db}' refers to nothing: write ${bns."), "{said:?}");
+        let said = problems(|job| {
+            job.task.saver = Some(crate::Saver::of(vec!["${bns.db.host}".to_owned()]));
+        });
+        let only = "only cmd, env and files say where other jobs are";
+        assert!(said.iter().any(|said| said.ends_with(only)), "{said:?}");
+    }
+
+    #[test]
     fn files_have_bounds_and_references() {
         let long = "x".repeat(65_536);
         assert_eq!(with(&[("/a", &long)]), [""; 0]);

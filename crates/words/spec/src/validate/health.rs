@@ -20,7 +20,7 @@ impl Problems {
             }
             Probe::Tcp { .. } => longest,
             Probe::Exec { cmd } => {
-                self.cmd(&at.field("exec"), cmd);
+                self.command_beside(&at.field("exec"), cmd);
                 Span::from_secs(limits::EXEC_TIMEOUT_SECONDS_MAX)
             }
         };

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::{ProblemKind, Problems};
 use crate::limits;
 use crate::path::Location;
-use crate::template;
+use crate::template::{self, Reference, TaskField};
+use crate::{NameReference, NotAName};
 
 /// The unit of what is bounded.
 const BYTES: &str = "bytes with its references filled in";
@@ -74,11 +75,40 @@ impl Problems {
         self.count(at, bytes, limits::TEXT_BYTES_MAX, BYTES);
     }
 
+    /// A command that runs beside a task, or after it: it is not told where other jobs are.
+    pub(super) fn command_beside(&mut self, at: &Location<'_>, cmd: &[String]) {
+        self.cmd(at, cmd);
+        for (position, argument) in cmd.iter().enumerate() {
+            for (_, found) in template::references(argument) {
+                if let Ok(Reference::Name(name)) = found {
+                    let reference = name.to_string();
+                    self.add(&at.element(position), ProblemKind::BadReference { reference });
+                }
+            }
+        }
+    }
+
     pub(super) fn references(&mut self, at: &Location<'_>, text: &str) {
         for reference in template::references(text).filter_map(|(_, found)| found.err()) {
             self.add(at, ProblemKind::BadReference { reference });
         }
     }
+}
+
+/// What a text in braces could refer to instead.
+pub(super) fn what_there_is(reference: &str) -> String {
+    if !reference.starts_with("bns.") {
+        let fields = TaskField::ALL.map(|field| format!("${{task.{}}}", field.name()));
+        return format!("there are ${{port.NAME}} and {}", fields.join(", "));
+    }
+    let why = match reference.parse::<NameReference>() {
+        Ok(_) => "only cmd, env and files say where other jobs are",
+        Err(NotAName) => {
+            "write ${bns.USER/JOB/INDEX.WHAT} without what is not needed, with host, port.NAME, \
+             address.NAME, or of all tasks addresses.NAME"
+        }
+    };
+    why.to_owned()
 }
 
 #[cfg(test)]

@@ -169,6 +169,8 @@ fn kind() -> impl Strategy<Value = EventKind> {
         (name(), name()).prop_map(|(owner, name)| EventKind::SecretDeleted { owner, name }),
         (name(), any::<u32>()).prop_map(|(name, version)| EventKind::SecretRead { name, version }),
         (name(), name()).prop_map(|(owner, name)| EventKind::SecretResealed { owner, name }),
+        ("[ -~]{0,20}", any::<bool>())
+            .prop_map(|(what, restarts)| EventKind::InputsChanged { what, restarts }),
         Just(EventKind::Bootstrapped),
         any::<u32>().prop_map(|to| EventKind::LevelRaised { to: Level(to) }),
         Just(EventKind::MachineUnreachable),

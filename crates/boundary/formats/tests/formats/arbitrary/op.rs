@@ -167,6 +167,7 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         vec(any::<u64>().prop_map(LockSessionId), 0..3)
             .prop_map(|sessions| Op::ExpireLockSessions { sessions }),
         collection().prop_map(|job| Op::StartReplacement { job }),
+        collection().prop_map(|job| Op::TellInputs { job }),
         collection().prop_map(|job| Op::RemoveReplacements { job }),
         Just(Op::AllowRescheduling),
         Just(Op::MeterQuota),

@@ -311,6 +311,7 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::SecretSet { .. } => "secret set",
         EventKind::SecretDeleted { .. } => "secret deleted",
         EventKind::SecretRead { .. } => "secret read",
+        EventKind::InputsChanged { .. } => "inputs changed",
         EventKind::SecretResealed { .. } => "secret resealed",
         EventKind::VolumeAdded { .. } => "volume added",
         EventKind::VolumeRemoved { .. } => "volume removed",

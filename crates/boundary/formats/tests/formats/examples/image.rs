@@ -334,6 +334,10 @@ fn running() -> Job {
             ports,
             since,
             phase,
+            inputs: check.is_some().then(|| {
+                let secrets = vec![2, 1];
+                Arc::new(cell::Inputs { secrets, names: Vec::new(), told: 2, done: 1 })
+            }),
             check,
             stop,
             latency,
@@ -481,6 +485,7 @@ fn room() -> Job {
         stop,
         latency,
         lost_starts,
+        inputs: None,
     };
     let cause = PendingCause::Evicted(EvictionCause::MachineShutdown);
     let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };
@@ -512,6 +517,7 @@ fn in_the_room() -> Job {
         stop,
         latency,
         lost_starts,
+        inputs: None,
     };
     let cause = PendingCause::Evicted(EvictionCause::MachineShutdown);
     let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };

@@ -37,6 +37,7 @@ pub(super) fn events() -> Vec<EventKind> {
         EventKind::SecretDeleted { owner: owner(), name: secret() },
         EventKind::SecretRead { name: secret(), version: 2 },
         EventKind::SecretResealed { owner: owner(), name: secret() },
+        EventKind::InputsChanged { what: "bns.ana/db.port".to_owned(), restarts: true },
     ]
 }
 

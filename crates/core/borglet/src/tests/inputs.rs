@@ -1,0 +1,41 @@
+//! Names of other jobs in launches, and tasks that have to read them again.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+#[test]
+fn names_are_filled_in_once_they_are_known() {
+    let mut desired = desired(0, 31_000);
+    let spec = Arc::make_mut(&mut desired.spec);
+    spec.cmd.push("${bns.db.address}".to_owned());
+    spec.env.insert("DB".to_owned(), "at ${bns.db.address} $${bns.db.host}".to_owned());
+    let launch = Launch::new(desired, None, 200_000);
+    assert!(launch.asks_master());
+    assert_eq!(launch.argv[3], "${bns.db.address}");
+    let names = [("bns.db.address".to_owned(), "10.0.0.7:5432".to_owned())];
+    let launch = launch.told(BTreeMap::from(names));
+    assert_eq!(launch.argv, ["serve", "31000", "0", "10.0.0.7:5432"]);
+    let db = launch.env.iter().find(|(name, _)| name == "DB").map(|(_, value)| value.as_str());
+    assert_eq!(db, Some("at 10.0.0.7:5432 ${bns.db.host}"));
+    assert!(!Launch::new(super::desired(0, 31_000), None, 200_000).asks_master());
+}
+
+#[test]
+fn a_running_task_reads_again_once_for_each_time_that_it_is_told() {
+    let mut world = World::new();
+    let told = |reads_again| Desired { reads_again, ..sized(0, 64) };
+    let reads = |world: &mut World, index, reads_again| {
+        let mut effects = Vec::new();
+        let order = order(index, vec![told(reads_again)]);
+        world.borglet.obey(world.now, order, &mut effects).expect("a newer order");
+        effects.iter().filter(|effect| matches!(effect, Effect::ReadAgain(_))).count()
+    };
+    assert_eq!(reads(&mut world, 5, 0), 0);
+    assert_eq!(reads(&mut world, 6, 1), 0, "it does not run yet");
+    world.input(Input::Started(instance(0)));
+    assert_eq!(reads(&mut world, 7, 1), 1);
+    assert_eq!(reads(&mut world, 7, 1), 0, "it does already");
+    assert_eq!(reads(&mut world, 8, 0), 0);
+    assert_eq!(reads(&mut world, 9, 2), 1);
+}
