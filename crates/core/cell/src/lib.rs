@@ -77,7 +77,8 @@ pub use reply::{Reply, Submission};
 pub use shortfall::{ExpiringQuota, Oversold, Shortfall};
 pub use state::{
     Act, Cell, Changing, Content, Counts, Credentials, Demand, Drain, FailureDomain, File, Health,
-    Holder, Job, JobParts, JobState, LastIncarnation, Lock, LockSession, Machine, MachineState,
+    Holder, Job, JobParts, JobState, LastIncarnation, LeftOut, Lock, LockSession, Machine, MachineState,
+    MachineTasks,
     Metering, NoVolume, Notices, PastVersion, Phase, Placement, Replica, ReplicaToken,
     Rescheduling, Reserved, Session, SharedUse, Stages, Task, TaskState, Token, TokenUse, Update,
     UpdateState, User, VersionEnd, Volume, VolumeAsk, crashes,

@@ -331,8 +331,9 @@ impl Engine {
             Where::Few(slots) => slots.clone(),
             _ => Vec::new(),
         };
+        let only = class.key.machine.map(|machine| self.machines.slot(machine));
         for slot in improved {
-            if slots.contains(slot) {
+            if only.is_some_and(|only| only != Some(*slot)) || slots.contains(slot) {
                 continue;
             }
             let plain = class.scan.of(&self.machines, marks, *slot) != INFEASIBLE
@@ -351,6 +352,11 @@ impl Engine {
     /// The best machine for a task of a class; `None` if it fits nowhere without evictions.
     fn best(&mut self, cell: &Cell, id: ClassId, now: Time) -> Option<Slot> {
         self.prepare(cell, id);
+        let class = self.classes.get_mut(id)?;
+        if let (Where::Unknown, Some(machine)) = (&class.places, class.key.machine) {
+            let slot = self.machines.slot(machine);
+            class.places = slot.map_or(Where::Nowhere, |slot| Where::Few(vec![slot]));
+        }
         let mut class = std::mem::replace(&mut self.classes.get_mut(id)?.places, Where::Unknown);
         let found = match &mut class {
             Where::Nowhere => None,

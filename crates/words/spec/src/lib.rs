@@ -37,7 +37,7 @@ pub use cores::{Cores, NoSuchCores};
 pub use disruption::{DisruptionBudget, OnFailure, UpdatePolicy};
 pub use files::{FileContent, FileMode, FileModeError, TaskFile};
 pub use health::{HealthCheck, Probe};
-pub use job::{JobSpec, Maximum, TaskOverride, TaskSpec};
+pub use job::{JobSpec, Maximum, Sizing, TaskOverride, TaskSpec};
 pub use kind::Kind;
 pub use logs::{LogPolicy, LogSettings};
 pub use metrics::MetricsPage;
@@ -48,7 +48,7 @@ pub use restart::{RestartPolicy, RestartWhen};
 pub use saver::Saver;
 pub use template::{Reference, TaskField, expand, references};
 pub use update::{CHANGES_MAX, FIELDS, Field, FieldChange, FieldClass, FieldName};
-pub use validate::{
+pub use validate::{EveryMachineProblem, 
     AutoscaleProblem, CoresProblem, LogSettingsProblem, Problem, ProblemKind, VolumeProblem,
 };
 pub use volume::{VolumeRequest, VolumeSelector};

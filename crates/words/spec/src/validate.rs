@@ -5,6 +5,7 @@ mod autoscale;
 mod constraints;
 mod cores;
 mod ends;
+mod every_machine;
 mod files;
 mod health;
 mod logs;
@@ -20,6 +21,7 @@ use thiserror::Error;
 
 pub use autoscale::AutoscaleProblem;
 pub use cores::CoresProblem;
+pub use every_machine::EveryMachineProblem;
 pub use logs::LogSettingsProblem;
 pub use volumes::VolumeProblem;
 
@@ -178,6 +180,9 @@ pub enum ProblemKind {
     /// A volume that a task cannot have.
     #[error(transparent)]
     Volume(#[from] VolumeProblem),
+    /// A task on every machine that cannot be.
+    #[error(transparent)]
+    EveryMachine(#[from] EveryMachineProblem),
     /// A job that names itself as predecessor or parent.
     #[error("names the job itself: name another one, or leave it out")]
     NamesItself,
@@ -241,7 +246,9 @@ impl JobSpec {
     pub fn problems(&self) -> Vec<Problem> {
         let mut found = Problems::of(self);
         let top = Location::TOP;
-        found.range(&top.field("tasks"), self.tasks, 1, limits::TASKS_MAX);
+        let least = u32::from(!self.is_on_every_machine());
+        found.range(&top.field("tasks"), self.tasks, least, limits::TASKS_MAX);
+        found.every_machine(self);
         found.labels(&top.field("labels"), &self.labels);
         let usual = UsualPorts::of(&self.task);
         found.kind(self);
@@ -257,7 +264,7 @@ impl JobSpec {
         for (index, change) in &self.overrides {
             let key = index.to_string();
             let at = overrides.key(&key);
-            if index.0 >= self.tasks {
+            if index.0 >= self.tasks && !self.is_on_every_machine() {
                 let last = self.tasks.saturating_sub(1);
                 found.add(&at, ProblemKind::NoSuchTask { index: index.0, last });
                 continue;

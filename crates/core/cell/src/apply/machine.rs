@@ -93,6 +93,7 @@ impl Change for RemoveMachine {
         cell.saving_ends(id, events);
         let range = cell.machines.get(id).and_then(|machine| machine.report.task_network);
         cell.task_network_changes(id, (range, None), events);
+        events.left.insert(id, name.clone());
         cell.machine_names.remove(name);
         cell.draining.remove(&id);
         cell.not_ready.remove(&id);
@@ -312,6 +313,9 @@ impl Cell {
         if was != is {
             was.map(|switch| self.switches.remove(&(switch.into(), id)));
             is.map(|switch| self.switches.insert((switch.into(), id)));
+        }
+        if joins || before != machine.attributes {
+            events.described.insert(id);
         }
         let after = &machine.attributes;
         if machine.capacity() != capacity || joins {

@@ -193,6 +193,10 @@ impl Change for ResizeJob {
         let what = || JobPermission::Resize.of(owner, job);
         let id = cell.changeable(by, (owner, job), what, ADMINISTER, *expected)?;
         let Some(job) = cell.jobs.get(id) else { return Err(Rejection::NoSuchCollection(id)) };
+        if job.spec.is_on_every_machine() {
+            let (owner, name) = (owner.clone(), job.spec.name.clone());
+            return Err(Rejection::OnEveryMachine { owner, name });
+        }
         let mut spec = JobSpec::clone(&job.spec);
         spec.tasks = *tasks;
         // Overrides of tasks that are removed go with them.
@@ -399,6 +403,7 @@ impl Cell {
         let (mut cell, mut events) = (self.clone(), Events::default());
         cell.time = cell.time.max(now);
         let reply = cell.mutate(by, mutation.change(), &mut events)?;
+        cell.keep_every_machine(&mut events);
         if let Reply::Updated { collection, unchanged: false, .. } = reply {
             cell.stop_all_to_change(collection, &mut events);
         }
@@ -435,7 +440,7 @@ impl Cell {
 
     /// Whether the jobs with which a job ends are alive: else its last tasks are ending, and none may
     /// start.
-    pub(super) fn lives_with(&self, job: &Job) -> Result<(), Rejection> {
+    pub(crate) fn lives_with(&self, job: &Job) -> Result<(), Rejection> {
         let ended = |other: &CollectionId| self.jobs.get(*other).is_none_or(|job| !job.is_alive());
         let Some(other) = job.parent.into_iter().chain(job.alloc_set).find(ended) else {
             return Ok(());
@@ -513,6 +518,9 @@ impl Cell {
         job.update = Some(Arc::new(update));
         job.keep_few_bytes();
         let stage = job.state.stage();
+        if spec.is_on_every_machine() {
+            events.respread.insert(id);
+        }
         self.tally.replace(&owner, tallied, Tallied::of(job));
         self.recharge(&owner, &before, &self.charges_of(id));
         self.updating.insert(id);
@@ -545,7 +553,7 @@ impl Cell {
         }
         let has_it = |index: TaskIndex| {
             let starts = job.task(index).is_some_and(|task| !wants_revival(task));
-            starts && job.has_or_gets_current(index)
+            job.is_free_row(index) || starts && job.has_or_gets_current(index)
         };
         tasks.of(spec.tasks).all(has_it)
     }
@@ -558,6 +566,7 @@ impl Cell {
             return ChangeKind::Remove;
         }
         match &task.state {
+            TaskState::Dead { .. } if job.is_free_row(index) => ChangeKind::Unchanged,
             TaskState::Dead { .. } if wants_revival(task) => ChangeKind::Add,
             TaskState::Dead { .. } => ChangeKind::Unchanged,
             TaskState::Queued { .. } | TaskState::Pending { .. } => ChangeKind::InPlace,
@@ -619,6 +628,7 @@ impl Cell {
             constraints,
             variants: variants.into(),
             volumes: None,
+            machine: None,
             max_per_machine,
             max_per_switch,
         };

@@ -2,6 +2,7 @@
 
 pub mod crashes;
 mod credentials;
+mod every_machine;
 mod job;
 mod locks;
 mod machine;
@@ -22,6 +23,7 @@ mod volumes;
 
 pub(crate) use credentials::Tokens;
 pub use credentials::{Credentials, Token, TokenUse};
+pub use every_machine::{LeftOut, MachineTasks};
 pub use job::{
     Counts, Demand, Health, Job, JobParts, JobState, LastIncarnation, Phase, Placement, Task,
     TaskState,
@@ -104,6 +106,10 @@ pub struct Cell {
     pub(crate) updating: OrdSet<CollectionId>,
     /// The jobs for which replacements were started.
     pub(crate) replaced: OrdSet<CollectionId>,
+    /// The live jobs with one task on every machine.
+    pub(crate) every_machine: OrdSet<CollectionId>,
+    /// Those of them that lack a task for a machine.
+    pub(crate) lacking: OrdSet<CollectionId>,
     /// The machines that are to be drained.
     pub(crate) draining: OrdSet<MachineId>,
     /// The machines that can run no tasks.
@@ -173,6 +179,8 @@ impl Cell {
             pending: OrdSet::new(),
             updating: OrdSet::new(),
             replaced: OrdSet::new(),
+            every_machine: OrdSet::new(),
+            lacking: OrdSet::new(),
             draining: OrdSet::new(),
             not_ready: OrdSet::new(),
             task_networks: OrdMap::new(),
@@ -404,6 +412,11 @@ impl Cell {
     /// The jobs for which replacements were started and not removed yet, oldest first.
     pub fn jobs_with_replacements(&self) -> impl Iterator<Item = &Arc<Job>> {
         self.replaced.iter().filter_map(|id| self.jobs.get(*id))
+    }
+
+    /// The live jobs with one task on every machine, oldest first.
+    pub fn every_machine_jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.every_machine.iter().filter_map(|id| self.jobs.get(*id))
     }
 
     /// The machines that are being drained or were, in the order in which they were added.
