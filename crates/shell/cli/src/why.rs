@@ -142,9 +142,22 @@ fn group_reason(group: &v1::PendingGroup, time: u64) -> (bool, String) {
     let passing = reasons.iter().find(|reason| is_passing(reason));
     match (all, passing.or(reasons.first())) {
         (0, _) => (false, "the cell has no machines".to_owned()),
+        (_, Some(reason)) if !group.own_machine.is_empty() => {
+            let why = own_machine(&group.own_machine, reason);
+            (passing.is_some(), why)
+        }
         (_, Some(reason)) => (passing.is_some(), format!("of {all} machines, {}", words(reason))),
         (_, None) => (true, "being placed".to_owned()),
     }
+}
+
+/// `its machine m3 is draining`.
+fn own_machine(machine: &str, reason: &v1::UnschedulableReason) -> String {
+    let nearest = match reason.nearest.as_str() {
+        "" => String::new(),
+        nearest => format!(" ({nearest})"),
+    };
+    format!("its machine {machine} {}{nearest}", reason.reason)
 }
 
 fn name(answer: &v1::WhyResponse) -> String {
@@ -155,7 +168,10 @@ fn name(answer: &v1::WhyResponse) -> String {
 fn show_several(format: &Format, answers: &[v1::WhyResponse]) -> Done {
     if let Format::Table | Format::Wide = format {
         let waits = |answer: &&v1::WhyResponse| {
-            answer.queued > 0 || !answer.groups.is_empty() || !answer.rejecting.is_empty()
+            answer.queued > 0
+                || !answer.groups.is_empty()
+                || !answer.rejecting.is_empty()
+                || answer.machines_without_task > 0
         };
         let text: String = answers.iter().filter(waits).map(show).collect();
         return match (text.is_empty(), answers) {
@@ -194,10 +210,14 @@ fn show(answer: &v1::WhyResponse) -> String {
             answer.queued, answer.index
         );
     }
-    if answer.groups.is_empty() && answer.scores.is_empty() && answer.rejecting.is_empty() {
+    let nothing = answer.groups.is_empty() && answer.rejecting.is_empty();
+    if nothing && answer.scores.is_empty() && answer.machines_without_task == 0 {
         return format!("{name}: no task is pending\n");
     }
     let mut text = String::new();
+    if let Some(line) = without_task(&answer.without_task, answer.machines_without_task) {
+        let _infallible = writeln!(text, "{name}: {line}");
+    }
     for machine in &answer.rejecting {
         let _infallible = writeln!(
             text,
@@ -218,6 +238,15 @@ fn show(answer: &v1::WhyResponse) -> String {
     show_scores(&mut text, answer);
     let _infallible = writeln!(text, " as of index {}", answer.index);
     text
+}
+
+/// `2 machines without a task: quota of production cpu (m4, m5)`; `None` if there is none.
+pub(super) fn without_task(shown: &[v1::MachineWithoutTask], all: u32) -> Option<String> {
+    let first = shown.first()?;
+    let names: Vec<_> = shown.iter().take(3).map(|without| without.machine.as_str()).collect();
+    let more = if all as usize > names.len() { ", …" } else { "" };
+    let s = if all == 1 { "" } else { "s" };
+    Some(format!("{all} machine{s} without a task: {} ({}{more})", first.why, names.join(", ")))
 }
 
 fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGroup, name: &str) {
@@ -266,6 +295,12 @@ fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGr
     }
     match group.machines {
         0 => text.push_str(" the cell has no machines\n"),
+        _ if !group.own_machine.is_empty() && group.fits == 0 => {
+            for reason in &group.unschedulable_reasons {
+                let why = own_machine(&group.own_machine, reason);
+                let _infallible = writeln!(text, " {why}");
+            }
+        }
         machines => {
             let s = if machines == 1 { "" } else { "s" };
             let mut lead = match answer.alloc_set.as_str() {

@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use event::{Death, KillReason};
-use model::{CollectionId, InstanceId, MachineId, MachineName, Resources, TaskIndex, UserName};
+use model::{
+    Band, CollectionId, Dimension, InstanceId, MachineId, MachineName, Resources, TaskIndex, UserName,
+};
 use spec::{JobSpec, limits};
 
 use super::Events;
@@ -171,22 +173,30 @@ impl Cell {
         if rows > limits::TASKS_MAX || large || room().is_err() {
             return Err(LeftOut::Tasks);
         }
-        if self.lacks_quota_for_machine(job) {
+        if self.quota_lacking_for_machine(job).is_some() {
             return Err(LeftOut::Quota);
         }
         Ok(())
     }
 
-    fn lacks_quota_for_machine(&self, job: &Job) -> bool {
+    /// What the quota of a job's owner lacks for a task on one more machine.
+    #[must_use]
+    pub fn quota_lacking_for_machine(&self, job: &Job) -> Option<(Band, Dimension)> {
         let index = TaskIndex(0);
         let back = job.undo_description().map_or(Resources::default(), |spec| spec.limit(index));
         let more: Total = job.spec.limit(index).most(back).into();
-        let lacks = |band| {
+        let lacks = |band: Band| {
             let before = self.quota.charged(&job.owner, band);
             let granted = self.quota.granted(&job.owner, band, self.time);
-            before.plus(more).grows_beyond(&before, &granted)
+            let after = before.plus(more);
+            let beyond = |dimension: &Dimension| {
+                after.get(*dimension) > granted.get(*dimension)
+                    && after.get(*dimension) > before.get(*dimension)
+            };
+            Dimension::ALL.into_iter().find(beyond).map(|dimension| (band, dimension))
         };
-        self.quota.metering.on && charged_bands(job).into_iter().any(lacks)
+        let bands = self.quota.metering.on.then(|| charged_bands(job));
+        bands.into_iter().flatten().find_map(lacks)
     }
 
     /// Machines without a task get theirs, as far as there is room now.
