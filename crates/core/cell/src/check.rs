@@ -24,6 +24,7 @@ mod volumes;
 mod tests;
 
 pub use decision::DecisionChecker;
+pub use every_machine::EveryMachineViolation;
 pub use violation::{Counted, Violation};
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -52,10 +52,11 @@ pub use apply::rolling::UpdateStep;
 pub use apply::saving::EndSaver;
 pub use apply::secrets::{DeleteSecret, ResealSecret, ResealedVersion, SetSecret};
 pub use apply::services::{DeleteService, SetService};
-pub use apply::update::{ChangeKind, ResizeJob, UpdateJob};
+pub use apply::resize::ResizeJob;
+pub use apply::update::{ChangeKind, UpdateJob};
 pub use apply::user::{AddUser, RevokeUser};
 pub use apply::volumes::{ReleaseVolume, RemoveVolume, SetVolume};
-pub use check::{Counted, DecisionChecker, Violation};
+pub use check::{Counted, DecisionChecker, EveryMachineViolation, Violation};
 pub use event::{
     Actor, Death, Event, EventKind, EvictionCause, ExecEnd, KillReason, LockChange, PendingCause,
     SkipReason, StopReason, Subject, UpdateFailure, lifecycle,

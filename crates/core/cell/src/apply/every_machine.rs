@@ -76,16 +76,10 @@ impl Cell {
 
     fn look_at_all_machines(&mut self, id: CollectionId, events: &mut Events) {
         let Some(tasks) = self.jobs.get(id).and_then(|job| job.machine_tasks()) else { return };
-        let gone: Vec<_> = tasks
-            .machines()
-            .filter(|(_, machine)| self.machines.get(*machine).is_none())
-            .map(|(_, machine)| machine)
-            .collect();
-        for machine in gone {
-            if let Ok(name) = MachineName::new(&format!("m{machine}")) {
-                self.machine_leaves(id, machine, &name, events);
-            }
-        }
+        // A job that was dead when they were removed.
+        let gone = |machine: &MachineId| self.machines.get(*machine).is_none();
+        let gone: Vec<_> = tasks.machines().map(|(_, machine)| machine).filter(gone).collect();
+        gone.into_iter().for_each(|machine| self.take_back(id, machine));
         let all: Vec<_> = self.machines.iter().map(|machine| machine.id).collect();
         for machine in all {
             self.look_at_machine(id, machine, events);
@@ -165,10 +159,11 @@ impl Cell {
     /// Whether a job may have a task for one more machine, in a row that it has already or in a new one.
     pub(crate) fn room_for_machine(&self, job: &Job, new_row: bool) -> Result<(), LeftOut> {
         let rows = job.rows().saturating_add(u32::from(new_row));
-        let total = JobSpec { tasks: rows, ..JobSpec::clone(&job.spec) }.total();
-        let most = limits::BYTES_MAX;
-        let large = total.cpu.0 > limits::CPU_MILLI_MAX
-            || [total.ram, total.disk, total.disk_rate].iter().any(|bytes| bytes.0 > most);
+        let limit = job.spec.limit(TaskIndex(0));
+        let all = |one: u64| one.saturating_mul(rows.into());
+        let bytes = [limit.ram, limit.disk, limit.disk_rate];
+        let large = all(limit.cpu.0) > limits::CPU_MILLI_MAX
+            || bytes.iter().any(|bytes| all(bytes.0) > limits::BYTES_MAX);
         let room = || self.room_for_tasks(&job.owner, &job.owner, new_row.into(), 1);
         if rows > limits::TASKS_MAX || large || room().is_err() {
             return Err(LeftOut::Tasks);
@@ -251,6 +246,12 @@ impl Cell {
         for (_, spec) in &mut job.others {
             Arc::make_mut(spec).tasks = tasks;
         }
+    }
+
+    /// Whether a row of a job with one task on every machine is for no machine that there is.
+    pub(super) fn lacks_machine(&self, job: &Job, index: TaskIndex) -> bool {
+        let exists = |machine| self.machines.get(machine).is_some();
+        job.machine_tasks().is_some_and(|tasks| !tasks.machine(index).is_some_and(exists))
     }
 
     /// Whether an instance may leave its machine for a drain now: tasks that are on every machine leave when nothing else

@@ -28,6 +28,7 @@ pub(crate) mod replicas;
 pub(crate) mod request;
 pub(crate) mod rescheduling;
 pub(crate) mod reserve;
+pub(crate) mod resize;
 pub(crate) mod restart;
 pub(crate) mod rolling;
 pub(crate) mod saving;

@@ -103,7 +103,7 @@ impl RestartJob {
         for index in tasks.of(job.spec.tasks) {
             let Some(task) = job.task(index) else { continue };
             match &task.state {
-                TaskState::Dead { .. } if job.is_free_row(index) => {}
+                TaskState::Dead { .. } if cell.lacks_machine(job, index) => {}
                 TaskState::Dead { death, .. } if !failed || *death == Death::Failed => {
                     starts.push(index);
                 }

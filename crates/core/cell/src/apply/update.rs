@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use event::{EventKind, Subject};
 use model::{Capability, CollectionId, JobName, TaskIndex, TaskSelection, Time, UserName, Version};
-use spec::{FieldChange, JobSpec, UpdatePolicy, limits};
+use spec::{FieldChange, JobSpec, UpdatePolicy};
 
 use super::capability::not_allowed;
 use super::limits::{differs_in_limits, without_own_limit};
@@ -18,7 +18,7 @@ use crate::lifecycle::Stage;
 use crate::state::Tallied;
 use crate::{
     Cell, Changing, Demand, EndsWith, Job, JobPermission, Mutation, NewerUpdate, NewerUpdateState,
-    OutOfBounds, PastVersion, Permission, Permitted, Rejection, Reply, TaskState, Update,
+    PastVersion, Permission, Permitted, Rejection, Reply, TaskState, Update,
     UpdateState, VersionEnd,
 };
 
@@ -91,19 +91,6 @@ impl<'a> Opening<'a> {
     }
 }
 
-/// Change the number of tasks of a live job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResizeJob {
-    /// The owner of the job.
-    pub owner: UserName,
-    /// Its name.
-    pub job: JobName,
-    /// The new number of tasks.
-    pub tasks: u32,
-    /// See [`UpdateJob::expected`].
-    pub expected: Option<Version>,
-}
-
 /// What an update does to a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChangeKind {
@@ -161,54 +148,6 @@ impl Change for UpdateJob {
         let id = cell.changeable(by, who, what, ADMINISTER, *expected)?;
         let spec = cell.as_applied(owner, spec, tasks);
         let opening = Opening { tasks, policy: policy.as_ref(), ..Opening::to(&spec) };
-        Ok(cell.open_update(by, id, &opening, events)?.reply(id))
-    }
-}
-
-impl Change for ResizeJob {
-    /// Requires access to the job, which is checked when it is applied.
-    fn allowed(&self, _: &Cell, _: &UserName) -> Result<(), Rejection> {
-        Ok(())
-    }
-
-    fn within_bounds(&self) -> Result<(), Rejection> {
-        if self.tasks == 0 {
-            let (owner, name) = (self.owner.clone(), self.job.clone());
-            return Err(Rejection::NoTasks { owner, name });
-        }
-        if self.tasks > limits::TASKS_MAX {
-            return Err(Rejection::OutOfBounds(OutOfBounds::Tasks(self.tasks)));
-        }
-        Ok(())
-    }
-
-    fn apply(
-        &self,
-        cell: &mut Cell,
-        by: &UserName,
-        events: &mut Events,
-    ) -> Result<Reply, Rejection> {
-        self.within_bounds()?;
-        let Self { owner, job, tasks, expected } = self;
-        let what = || JobPermission::Resize.of(owner, job);
-        let id = cell.changeable(by, (owner, job), what, ADMINISTER, *expected)?;
-        let Some(job) = cell.jobs.get(id) else { return Err(Rejection::NoSuchCollection(id)) };
-        if job.spec.is_on_every_machine() {
-            let (owner, name) = (owner.clone(), job.spec.name.clone());
-            return Err(Rejection::OnEveryMachine { owner, name });
-        }
-        let mut spec = JobSpec::clone(&job.spec);
-        spec.tasks = *tasks;
-        // Overrides of tasks that are removed go with them.
-        spec.overrides.retain(|index, _| index.0 < *tasks);
-        // Tasks that an update leaves as they are stay so.
-        let size = job.spec.tasks;
-        let goes_on = |index: &TaskIndex| index.0 >= size || job.has_or_gets_current(*index);
-        let all = (0..size.max(*tasks)).map(TaskIndex).filter(goes_on);
-        let selected = TaskSelection::Some(all.map(|index| (index, index)).collect()).normalised();
-        text_bounds::description(&spec)?;
-        let (spec, kind) = (Arc::new(spec), OpeningKind::Size);
-        let opening = Opening { tasks: &selected, kind, ..Opening::to(&spec) };
         Ok(cell.open_update(by, id, &opening, events)?.reply(id))
     }
 }

@@ -2,16 +2,44 @@
 //! not, and no task is without its machine.
 
 use imbl::OrdSet;
+use model::{CollectionId, MachineId};
+use thiserror::Error;
 
-use super::{Violation, Violations};
+use super::Violations;
 use crate::feasibility::suits;
 use crate::{Cell, Job, LeftOut, MachineTasks, TaskState};
+
+/// What is wrong with a job that has one task on every machine.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum EveryMachineViolation {
+    /// A machine and the job do not agree.
+    #[error("job {job} has one task on every machine, and {machine} {why}")]
+    Machine {
+        /// The job.
+        job: CollectionId,
+        /// The machine.
+        machine: MachineId,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// The rows of the job are wrong.
+    #[error("job {job}: {why}")]
+    Rows {
+        /// The job.
+        job: CollectionId,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// The lists of such jobs are wrong.
+    #[error("the lists of jobs with one task on every machine are wrong")]
+    Lists,
+}
 
 impl Cell {
     pub(super) fn check_every_machine(&self, found: &mut Violations) {
         let (mut live, mut lacking) = (OrdSet::new(), OrdSet::new());
         for job in self.jobs.iter() {
-            let mut wrong = |why| found.add(Violation::MachineRows { job: job.id, why });
+            let mut wrong = |why| found.add(EveryMachineViolation::Rows { job: job.id, why }.into());
             let Some(tasks) = job.machine_tasks() else {
                 if job.spec.is_on_every_machine() {
                     wrong("it has one task on every machine, and none is for a machine");
@@ -36,7 +64,7 @@ impl Cell {
             self.check_suited(job, tasks, found);
         }
         if live != self.every_machine || lacking != self.lacking {
-            found.add(Violation::EveryMachineIndex);
+            found.add(EveryMachineViolation::Lists.into());
         }
     }
 
@@ -51,11 +79,11 @@ impl Cell {
                 }
                 _ => continue,
             };
-            found.add(Violation::MachineRows { job: job.id, why: wrong });
+            found.add(EveryMachineViolation::Rows { job: job.id, why: wrong }.into());
         }
         if tasks.machines().any(|(index, machine)| tasks.row(machine) != Some(index)) {
             let why = "two rows are for one machine";
-            found.add(Violation::MachineRows { job: job.id, why });
+            found.add(EveryMachineViolation::Rows { job: job.id, why }.into());
         }
     }
 
@@ -77,12 +105,12 @@ impl Cell {
                 _ => continue,
             };
             let (job, machine) = (job.id, machine.id);
-            found.add(Violation::EveryMachine { job, machine, why });
+            found.add(EveryMachineViolation::Machine { job, machine, why }.into());
         }
         for (_, machine) in tasks.machines() {
             if self.machines.get(machine).is_none() {
                 let (job, why) = (job.id, "does not exist");
-                found.add(Violation::EveryMachine { job, machine, why });
+                found.add(EveryMachineViolation::Machine { job, machine, why }.into());
             }
         }
     }

@@ -10,6 +10,7 @@ use model::{
 };
 use thiserror::Error;
 
+use super::every_machine::EveryMachineViolation;
 use crate::feasibility::Sums;
 use crate::lifecycle::{NotAStep, Stage};
 use crate::{Counts, JobState, Total};
@@ -183,27 +184,9 @@ pub enum Violation {
         /// What is wrong.
         why: &'static str,
     },
-    /// A job with one task on every machine, and a machine, do not agree.
-    #[error("job {job} has one task on every machine, and {machine} {why}")]
-    EveryMachine {
-        /// The job.
-        job: CollectionId,
-        /// The machine.
-        machine: MachineId,
-        /// What is wrong.
-        why: &'static str,
-    },
-    /// The rows of a job with one task on every machine are wrong.
-    #[error("job {job}: {why}")]
-    MachineRows {
-        /// The job.
-        job: CollectionId,
-        /// What is wrong.
-        why: &'static str,
-    },
-    /// The lists of live jobs with one task on every machine are wrong.
-    #[error("the lists of jobs with one task on every machine are wrong")]
-    EveryMachineIndex,
+    /// A job with one task on every machine is wrong.
+    #[error(transparent)]
+    EveryMachine(#[from] EveryMachineViolation),
     /// The index of claims of volumes disagrees with the volumes.
     #[error("the index of claims of volumes is wrong")]
     ClaimIndex,
