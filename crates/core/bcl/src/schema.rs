@@ -238,7 +238,7 @@ fn size(fields: &Fields<'_>, found: &mut Diagnostics) -> (u32, Sizing) {
         return (0, Sizing::EveryMachine);
     }
     let number = |value: &Json| match value {
-        Json::Text(_) => Err(wrong_type(TASKS, value)),
+        Json::Text(_) => quantity::whole_small(value).map_err(|_| wrong_type(TASKS, value)),
         _ => quantity::whole_small(value),
     };
     (fields.read("tasks", found, number).unwrap_or(1), Sizing::Number)

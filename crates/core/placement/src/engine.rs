@@ -352,10 +352,12 @@ impl Engine {
     /// The best machine for a task of a class; `None` if it fits nowhere without evictions.
     fn best(&mut self, cell: &Cell, id: ClassId, now: Time) -> Option<Slot> {
         self.prepare(cell, id);
-        let class = self.classes.get_mut(id)?;
-        if let (Where::Unknown, Some(machine)) = (&class.places, class.key.machine) {
+        let unknown = |class: &&Class| matches!(class.places, Where::Unknown);
+        let only = self.classes.get(id).filter(unknown).and_then(|class| class.key.machine);
+        if let Some(machine) = only {
             let slot = self.machines.slot(machine);
-            class.places = slot.map_or(Where::Nowhere, |slot| Where::Few(vec![slot]));
+            let places = slot.map_or(Where::Nowhere, |slot| Where::Few(vec![slot]));
+            self.classes.set_places(id, places);
         }
         let mut class = std::mem::replace(&mut self.classes.get_mut(id)?.places, Where::Unknown);
         let found = match &mut class {

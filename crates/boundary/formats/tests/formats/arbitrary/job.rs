@@ -319,6 +319,7 @@ pub(crate) fn valid_job() -> BoxedStrategy<JobSpec> {
                 after,
                 parent,
                 metrics: None,
+                sizing: spec::Sizing::Number,
             }
         },
     );
@@ -492,6 +493,7 @@ pub(crate) fn any_job() -> BoxedStrategy<JobSpec> {
                 after,
                 parent,
                 metrics: None,
+                sizing: spec::Sizing::Number,
             }
         },
     );
