@@ -15,7 +15,7 @@ use crate::tools::needs;
 /// An exporter on every machine.
 const AGENT: &str = "local borg = import 'borg.libsonnet';
     borg.service('agent', tasks='every-machine', cmd=['bourg', 'example-server', '--port', borg.port('http')]) {
-      cpu: 0.05, ram: '32 MiB', priority: borg.priority.monitoring,
+      cpu: 0.05, ram: '32 MiB',
     }";
 
 /// The machines on which tasks of a job are healthy.
