@@ -306,7 +306,9 @@ impl Cell {
         let Some(machine) = self.machines.get_mut(id) else { return };
         let (capacity, before) = (machine.capacity(), Arc::clone(&machine.attributes));
         let (shortage, not_ready) = (machine.report.shortage, machine.report.not_ready.clone());
+        let said = *machine.report != MachineReport::default();
         change(machine);
+        let says = *machine.report != MachineReport::default();
         machine.derive(&self.platforms);
         let switch = |known: &BTreeMap<String, String>| known.get(attribute::SWITCH).cloned();
         let (was, is) = (switch(&before), switch(&machine.attributes));
@@ -314,7 +316,7 @@ impl Cell {
             was.map(|switch| self.switches.remove(&(switch.into(), id)));
             is.map(|switch| self.switches.insert((switch.into(), id)));
         }
-        if joins || before != machine.attributes {
+        if joins || said != says || before != machine.attributes {
             events.described.insert(id);
         }
         let after = &machine.attributes;
