@@ -85,8 +85,14 @@ const JOB: Shape = Shape {
     spellings: SPELLINGS,
 };
 /// Those of canonical JSON.
-const SPELLINGS: &[&str] =
-    &["cpuMilli", "ramBytes", "diskBytes", "diskRateBytes", network::NUMBERS_SPELLING, EVERY_MACHINE];
+const SPELLINGS: &[&str] = &[
+    "cpuMilli",
+    "ramBytes",
+    "diskBytes",
+    "diskRateBytes",
+    network::NUMBERS_SPELLING,
+    EVERY_MACHINE,
+];
 /// In canonical JSON, beside the number of tasks that there are.
 const EVERY_MACHINE: &str = "everyMachine";
 const MAXIMUM: Shape = Shape {

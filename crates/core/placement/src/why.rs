@@ -149,7 +149,8 @@ pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> 
         let (limit, reservation) = (amounts(&ask.demand.limit), amounts(&ask.demand.reservation));
         let (own, limited) = (ask.network.is_own(), ask.variants.to_vec());
         let (volumes, own_machine) = (ask.volumes.clone(), ask.machine);
-        let key = (limit, reservation, ask.ports, own, ask.constraints, limited, volumes, own_machine);
+        let key =
+            (limit, reservation, ask.ports, own, ask.constraints, limited, volumes, own_machine);
         if groups.len() >= GROUPS_MAX && !places.contains_key(&key) {
             more += 1;
             continue;

@@ -204,7 +204,8 @@ impl Mixed {
         let tasks = if self.random.chance(600) {
             TaskSelection::All
         } else {
-            let index = TaskIndex(u32::try_from(self.random.below(job.spec.tasks.max(1).into())).ok()?);
+            let index =
+                TaskIndex(u32::try_from(self.random.below(job.spec.tasks.max(1).into())).ok()?);
             TaskSelection::Some(vec![(index, index)])
         };
         Some(Action::Request(owner, Mutation::Kill(Kill::of(&job, tasks))))
@@ -282,7 +283,8 @@ impl Mixed {
                 spec.restart.delay = Span::from_millis(self.random.within(100..3_000));
             }
             4 => {
-                let index = TaskIndex(u32::try_from(self.random.below(spec.tasks.max(1).into())).ok()?);
+                let index =
+                    TaskIndex(u32::try_from(self.random.below(spec.tasks.max(1).into())).ok()?);
                 let limit = Some(self.changed(spec.task.limit));
                 match spec.sizing {
                     Sizing::Number => spec.overrides.entry(index).or_default().limit = limit,

@@ -48,7 +48,8 @@ pub use restart::{RestartPolicy, RestartWhen};
 pub use saver::Saver;
 pub use template::{Reference, TaskField, expand, references};
 pub use update::{CHANGES_MAX, FIELDS, Field, FieldChange, FieldClass, FieldName};
-pub use validate::{EveryMachineProblem, 
-    AutoscaleProblem, CoresProblem, LogSettingsProblem, Problem, ProblemKind, VolumeProblem,
+pub use validate::{
+    AutoscaleProblem, CoresProblem, EveryMachineProblem, LogSettingsProblem, Problem, ProblemKind,
+    VolumeProblem,
 };
 pub use volume::{VolumeRequest, VolumeSelector};

@@ -98,7 +98,8 @@ fn its_task_leaves_a_drained_machine_last() {
     };
     until("both have left", || left("web") > 0 && left("agent") > 0);
     let all = cell.ok("bourg events");
-    let place = |job: &str| all.lines().position(|line| line.contains(job) && line.contains("EVICT"));
+    let place =
+        |job: &str| all.lines().position(|line| line.contains(job) && line.contains("EVICT"));
     assert!(place("web/0") < place("agent/"), "{all}");
 }
 
@@ -141,6 +142,10 @@ fn prometheus_scrapes_a_node_exporter_on_every_machine() {
     until("each has a load", || asks("node_load1").lines().count() == 3);
     let loads = asks("node_load1");
     for machine in machines(&cell) {
-        assert!(loads.contains(&format!("machine=\"{machine}\"")), "{loads}{}", prometheus.stderr());
+        assert!(
+            loads.contains(&format!("machine=\"{machine}\"")),
+            "{loads}{}",
+            prometheus.stderr()
+        );
     }
 }

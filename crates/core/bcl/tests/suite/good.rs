@@ -56,11 +56,7 @@ fn check(fields: &str, change: impl FnOnce(&mut JobSpec)) {
 fn each_field_can_be_given_in_each_of_its_spellings() {
     check("", |_| {});
     check("tasks: 3", |job| job.tasks = 3);
-    for text in [
-        "tasks: 'every-machine'",
-        "everyMachine: true",
-        "tasks: 3, everyMachine: true",
-    ] {
+    for text in ["tasks: 'every-machine'", "everyMachine: true", "tasks: 3, everyMachine: true"] {
         check(text, |job| (job.tasks, job.sizing) = (0, Sizing::EveryMachine));
     }
     check("autoscale: 'off'", |_| {});

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use event::{Death, KillReason};
 use model::{
-    Band, CollectionId, Dimension, InstanceId, MachineId, MachineName, Resources, TaskIndex, UserName,
+    Band, CollectionId, Dimension, InstanceId, MachineId, MachineName, Resources, TaskIndex,
+    UserName,
 };
 use spec::{JobSpec, limits};
 

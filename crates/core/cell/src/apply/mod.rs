@@ -47,9 +47,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use event::{Actor, Event, EventKind, Subject};
-use model::{
-    CollectionId, FinalUsage, InstanceId, Level, LogIndex, MachineId, MachineName, Time,
-};
+use model::{CollectionId, FinalUsage, InstanceId, Level, LogIndex, MachineId, MachineName, Time};
 
 use crate::bounds::{CHECK_CHARACTERS_MAX, REASON_CHARACTERS_MAX, TIME_MAX};
 use crate::{Applied, Cell, Countable, Op, Outcome, Rejection};

@@ -108,7 +108,9 @@ impl RestartJob {
                     starts.push(index);
                 }
                 TaskState::Running(placed) if !failed => {
-                    if placed.killed().is_some_and(|why| !matches!(why, KillReason::Removed | KillReason::MachineLeft(_))) {
+                    if placed.killed().is_some_and(|why| {
+                        !matches!(why, KillReason::Removed | KillReason::MachineLeft(_))
+                    }) {
                         let (owner, name) = (owner.clone(), name.clone());
                         return Err(Rejection::TaskBeingKilled { owner, name, index });
                     }

@@ -389,8 +389,8 @@ impl Cell {
             .is_some_and(|since| undoing || now.since(since) >= update.policy.healthy_for);
         let since = update.changing.get(&index).map(|changing| changing.since);
         let late = since.is_some_and(|since| now.since(since) >= update.policy.healthy_within);
-        let dead = matches!(task.state, TaskState::Dead { .. })
-            || self.waits_for_its_machine(job, index);
+        let dead =
+            matches!(task.state, TaskState::Dead { .. }) || self.waits_for_its_machine(job, index);
         // An undo goes on even if the old version does not become healthy.
         if dead || undoing && late || healthy && task.version == update.target() {
             self.edit_update(id, |update| {

@@ -18,8 +18,8 @@ use crate::lifecycle::Stage;
 use crate::state::Tallied;
 use crate::{
     Cell, Changing, Demand, EndsWith, Job, JobPermission, Mutation, NewerUpdate, NewerUpdateState,
-    PastVersion, Permission, Permitted, Rejection, Reply, TaskState, Update,
-    UpdateState, VersionEnd,
+    PastVersion, Permission, Permitted, Rejection, Reply, TaskState, Update, UpdateState,
+    VersionEnd,
 };
 
 /// Update a live job to another description, or some of its tasks.

@@ -39,7 +39,8 @@ impl Cell {
     pub(super) fn check_every_machine(&self, found: &mut Violations) {
         let (mut live, mut lacking) = (OrdSet::new(), OrdSet::new());
         for job in self.jobs.iter() {
-            let mut wrong = |why| found.add(EveryMachineViolation::Rows { job: job.id, why }.into());
+            let mut wrong =
+                |why| found.add(EveryMachineViolation::Rows { job: job.id, why }.into());
             let Some(tasks) = job.machine_tasks() else {
                 if job.spec.is_on_every_machine() {
                     wrong("it has one task on every machine, and none is for a machine");

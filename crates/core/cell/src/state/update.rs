@@ -377,11 +377,9 @@ impl Job {
     pub fn is_being_killed(&self) -> bool {
         let ends = |task: &Task| match &task.state {
             TaskState::Queued { .. } | TaskState::Pending { .. } => false,
-            TaskState::Running(placement) => {
-                placement.killed().is_some_and(|why| {
-                    !matches!(why, KillReason::Removed | KillReason::MachineLeft(_))
-                })
-            }
+            TaskState::Running(placement) => placement.killed().is_some_and(|why| {
+                !matches!(why, KillReason::Removed | KillReason::MachineLeft(_))
+            }),
             TaskState::Dead { .. } => true,
         };
         // A job with a task on every machine goes on without any.

@@ -153,8 +153,8 @@ fn gate(
         let healthy = up.map(|since| since + healthy_for);
         let late = changing.since + policy.healthy_within;
         // Nor does it wait for a task whose only machine takes none.
-        let dead = matches!(task.state, TaskState::Dead { .. })
-            || cell.waits_for_its_machine(job, *index);
+        let dead =
+            matches!(task.state, TaskState::Dead { .. }) || cell.waits_for_its_machine(job, *index);
         if dead || healthy.is_some_and(|at| at <= now) || undoing && late <= now {
             if next.steps.len() < STEPS_MAX {
                 next.steps.push(UpdateStep::Passed(*index));

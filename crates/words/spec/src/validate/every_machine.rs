@@ -13,7 +13,9 @@ pub enum EveryMachineProblem {
     #[error("cannot be 'every-machine' for an alloc set: give a number of allocs")]
     OfAllocs,
     /// It runs in an alloc set.
-    #[error("cannot be 'every-machine' in an alloc set: leave out allocSet, or give a number of tasks")]
+    #[error(
+        "cannot be 'every-machine' in an alloc set: leave out allocSet, or give a number of tasks"
+    )]
     InAlloc,
     /// Some of its tasks are to be different.
     #[error(
@@ -52,14 +54,13 @@ mod tests {
         let table: [(fn(&mut JobSpec), &[&str]); 5] = [
             (|_| {}, &[]),
             (|job| job.tasks = 12, &[]),
-            (
-                |job| job.sizing = Sizing::Number,
-                &["tasks: must be 1 to 100000, is 0"],
-            ),
+            (|job| job.sizing = Sizing::Number, &["tasks: must be 1 to 100000, is 0"]),
             (
                 |job| job.kind = Kind::Job { alloc_set: "room".parse().ok() },
-                &["tasks: cannot be 'every-machine' in an alloc set: leave out allocSet, or give a \
-                   number of tasks"],
+                &[
+                    "tasks: cannot be 'every-machine' in an alloc set: leave out allocSet, or give a \
+                   number of tasks",
+                ],
             ),
             (
                 |job| drop(job.overrides.insert(TaskIndex(0), TaskOverride::default())),
