@@ -82,7 +82,7 @@ impl Cell {
             };
             found.add(EveryMachineViolation::Rows { job: job.id, why: wrong }.into());
         }
-        if tasks.machines().any(|(index, machine)| tasks.row(machine) != Some(index)) {
+        if !tasks.is_one_to_one() {
             let why = "two rows are for one machine";
             found.add(EveryMachineViolation::Rows { job: job.id, why }.into());
         }

@@ -71,6 +71,12 @@ impl MachineTasks {
         self.left_out.get(&machine).copied()
     }
 
+    /// Whether each row is for one machine, and each machine has one row.
+    pub(crate) fn is_one_to_one(&self) -> bool {
+        self.machines.len() == self.rows.len()
+            && self.machines.iter().all(|(index, machine)| self.row(*machine) == Some(*index))
+    }
+
     pub(crate) fn give(&mut self, index: TaskIndex, machine: MachineId) {
         self.machines.insert(index, machine);
         self.rows.insert(machine, index);
