@@ -114,6 +114,11 @@ const TOOLS: &[Tool] = &[
         needed_by: "bin/bourg/tests/system/metrics.rs",
     },
     Tool {
+        program: "prometheus-node-exporter",
+        package: "prometheus-node-exporter",
+        needed_by: "bin/bourg/tests/system/every_machine.rs",
+    },
+    Tool {
         program: "redis-server",
         package: "redis-server",
         needed_by: "shell/bench/src/borglet/work.rs",

@@ -109,6 +109,7 @@ impl From<&KillReason> for v1::KillReason {
             KillReason::PredecessorEnded(job) => Why::PredecessorEnded(job.0),
             KillReason::AllocSetEnded(set) => Why::AllocSetEnded(set.0),
             KillReason::Removed => Why::Removed(NOTHING),
+            KillReason::MachineLeft(machine) => Why::MachineLeft(machine.to_string()),
             KillReason::Now(user) => Why::Now(user.to_string()),
         };
         Self { why: Some(why) }
@@ -127,6 +128,7 @@ impl TryFrom<v1::KillReason> for KillReason {
             Why::PredecessorEnded(job) => Self::PredecessorEnded(CollectionId(job)),
             Why::AllocSetEnded(set) => Self::AllocSetEnded(CollectionId(set)),
             Why::Removed(NOTHING) => Self::Removed,
+            Why::MachineLeft(machine) => Self::MachineLeft(read::name(&machine, "machineLeft")?),
             Why::Now(user) => Self::Now(read::name(&user, "now")?),
         })
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Appclass, Priority, SchedulingClass, TaskIndex, UserName};
 use spec::{
-    DisruptionBudget, JobSpec, Kind, LogPolicy, Maximum, OnFailure, TaskOverride, TaskSpec,
+    DisruptionBudget, JobSpec, Kind, LogPolicy, Maximum, OnFailure, Sizing, TaskOverride, TaskSpec,
     UpdatePolicy,
 };
 
@@ -106,6 +106,7 @@ impl From<&JobSpec> for v1::JobSpec {
         Self {
             name: job.name.to_string(),
             tasks: job.tasks,
+            every_machine: job.is_on_every_machine(),
             priority: Some(job.priority.number().into()),
             appclass: appclass_number(job.appclass),
             scheduling_class: Some(job.scheduling_class.number().into()),
@@ -222,6 +223,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             scheduling_class: scheduling_class(job.scheduling_class, appclass)?,
             labels: job.labels,
             tasks: job.tasks,
+            sizing: if job.every_machine { Sizing::EveryMachine } else { Sizing::Number },
             task,
             overrides: overrides.field("overrides")?,
             max_per_machine: job.max_per_machine.map(Into::into),

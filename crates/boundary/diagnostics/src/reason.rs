@@ -79,6 +79,9 @@ pub(crate) fn shareable(what: Shareable) -> (&'static str, &'static str) {
         }
         Shareable::BareLocks => ("locks of files without a content", "release some first"),
         Shareable::Services => ("services", "delete some first (bourg service delete NAME)"),
+        Shareable::EveryMachineJobs => {
+            ("jobs with one task on every machine", "kill some first (bourg kill JOB)")
+        }
         Shareable::Packages => {
             ("versions of packages", "delete some first (bourg package rm NAME@VERSION)")
         }

@@ -275,6 +275,10 @@ pub fn sentence(rejection: &Rejection) -> String {
             "{user}/{name} is a service, and {name}.{user} means that service in BNS and DNS: \
              give the job another name, or delete the service (bourg service delete {name})"
         ),
+        Rejection::OnEveryMachine { owner, name } => format!(
+            "{owner}/{name} has one task on every machine that its constraints match, and so many tasks as there are \
+             such machines: change its constraints (bourg update), or give it a number of tasks and submit it anew"
+        ),
         Rejection::NoSuchPackage { id } => {
             format!("there is no package {id} (bourg package list shows those that you may use)")
         }

@@ -46,7 +46,10 @@ fn related(kind: &EventKind) -> Option<CollectionId> {
         KillReason::ParentEnded(id)
         | KillReason::AllocSetEnded(id)
         | KillReason::PredecessorEnded(id) => Some(*id),
-        KillReason::User(_) | KillReason::Now(_) | KillReason::Removed => None,
+        KillReason::User(_)
+        | KillReason::Now(_)
+        | KillReason::Removed
+        | KillReason::MachineLeft(_) => None,
     };
     match kind {
         EventKind::Submit { cause: PendingCause::Evicted(cause) }

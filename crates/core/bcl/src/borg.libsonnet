@@ -20,7 +20,7 @@
   // are healthy while GET / on that port succeeds; `{ healthCheck: null }` disables the check.
   //
   //   name     the job's name
-  //   tasks    the number of tasks
+  //   tasks    the number of tasks, or 'every-machine' for one on each machine that matches
   //   cmd      the program and its arguments: strings, numbers, booleans
   //   perTask  differences between tasks: see borg.batch
   service(name, tasks=1, cmd, perTask=null):: template(perTask) {

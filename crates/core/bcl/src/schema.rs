@@ -12,7 +12,7 @@ use model::{
 };
 use spec::{
     Autoscale, Cores, JobSpec, Kind, LogPolicy, Maximum, Path, ProblemKind, RestartPolicy,
-    RestartWhen, TaskSpec,
+    RestartWhen, Sizing, TaskSpec,
 };
 
 use crate::autoscale;
@@ -88,14 +88,24 @@ const JOB: Shape = Shape {
     spellings: SPELLINGS,
 };
 /// Those of canonical JSON.
-const SPELLINGS: &[&str] =
-    &["cpuMilli", "ramBytes", "diskBytes", "diskRateBytes", network::NUMBERS_SPELLING];
+const SPELLINGS: &[&str] = &[
+    "cpuMilli",
+    "ramBytes",
+    "diskBytes",
+    "diskRateBytes",
+    network::NUMBERS_SPELLING,
+    EVERY_MACHINE,
+];
+/// In canonical JSON, beside the number of tasks that there are.
+const EVERY_MACHINE: &str = "everyMachine";
 const MAXIMUM: Shape = Shape {
     of: "a maximum",
     expected: "a number of tasks, or one that is hard: { tasks: 1, hard: true }",
     fields: &["tasks", "hard"],
     spellings: &[],
 };
+
+const TASKS: &str = "a number of tasks, or 'every-machine' for one on each machine";
 
 const ALLOCS: Shape = Shape {
     of: "an alloc set",
@@ -122,7 +132,7 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
         fields.require("cmd", "cmd: ['bourg', 'example-server']", found);
     }
     let name = fields.read("name", found, job_name);
-    let tasks = fields.read("tasks", found, quantity::whole_small).unwrap_or(1);
+    let (tasks, sizing) = size(&fields, found);
     let priority = fields.read("priority", found, priority);
     let appclass = fields.read("appclass", found, appclass).unwrap_or_default();
     let scheduling_class = fields.read("schedulingClass", found, scheduling_class);
@@ -206,6 +216,7 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
         scheduling_class: scheduling_class.unwrap_or_else(|| SchedulingClass::usual(appclass)),
         labels: usual.labels,
         tasks,
+        sizing,
         task,
         overrides,
         max_per_machine,
@@ -223,6 +234,25 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
     };
     problems(&job, value, top, found);
     (found.count() == before).then_some(job)
+}
+
+/// The number of tasks, or that there is one on every machine.
+fn size(fields: &Fields<'_>, found: &mut Diagnostics) -> (u32, Sizing) {
+    let on_every = |value: &Json| match value {
+        Json::Text(text) => text == Sizing::EVERY_MACHINE,
+        _ => false,
+    };
+    if fields.get("tasks").is_some_and(on_every)
+        || fields.read(EVERY_MACHINE, found, truth).unwrap_or_default()
+    {
+        // The cell counts its machines.
+        return (0, Sizing::EveryMachine);
+    }
+    let number = |value: &Json| match value {
+        Json::Text(_) => quantity::whole_small(value).map_err(|_| wrong_type(TASKS, value)),
+        _ => quantity::whole_small(value),
+    };
+    (fields.read("tasks", found, number).unwrap_or(1), Sizing::Number)
 }
 
 fn job_name(value: &Json) -> Result<JobName, ErrorKind> {

@@ -147,6 +147,9 @@ pub const BARE_LOCKS_MAX: SharedBound = SharedBound::new(100_000);
 pub const LOCK_SESSIONS_EXPIRED_MAX: usize = 16;
 /// Maximum number of Borgmaster replicas, including those that wait or are leaving.
 pub const REPLICAS_MAX: usize = 9;
+/// Maximum number of live jobs with one task on every machine, each of which is work whenever a machine joins. Users share
+/// it; one more is rejected.
+pub const EVERY_MACHINE_JOBS_MAX: SharedBound = SharedBound::new(200);
 /// Maximum number of services. Users share it; one more is rejected.
 pub const SERVICES_MAX: SharedBound = SharedBound::new(10_000);
 /// Maximum number of services per user.

@@ -9,6 +9,7 @@
 mod decision;
 mod enrolment;
 mod inputs;
+mod every_machine;
 mod locks;
 mod packages;
 mod quota;
@@ -25,6 +26,7 @@ mod volumes;
 mod tests;
 
 pub use decision::DecisionChecker;
+pub use every_machine::EveryMachineViolation;
 pub use violation::{Counted, Violation};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,6 +96,7 @@ impl Cell {
         self.check_locks(&mut found);
         self.check_services(&mut found);
         self.check_volumes(&mut found);
+        self.check_every_machine(&mut found);
         self.check_packages_kept(&mut found);
         self.check_secrets_kept(&mut found);
         self.check_inputs(&mut found);
@@ -417,11 +420,15 @@ impl Violations {
         }
         self.at_least("tasks", of, job.rows(), job.spec.tasks);
         let Counts { queued, pending, running, .. } = counts;
+        // One with a task on every machine may have no task for a while, and is killed then.
+        let none = job.spec.is_on_every_machine() && counts.alive() == 0;
         let agrees = match &job.state {
-            JobState::Queued => queued > 0 && pending == 0 && running == 0,
-            JobState::Pending => queued == 0 && pending > 0 && running == 0,
-            JobState::Running => queued == 0 && running + pending > 0,
-            JobState::Dead { death, .. } => counts.alive() == 0 && *death == job.worst_death(),
+            JobState::Queued => (queued > 0 || none) && pending == 0 && running == 0,
+            JobState::Pending => queued == 0 && (pending > 0 || none) && running == 0,
+            JobState::Running => queued == 0 && (running + pending > 0 || none),
+            JobState::Dead { death, .. } => {
+                counts.alive() == 0 && (none || *death == job.worst_death())
+            }
         };
         if !agrees || (job.state == JobState::Queued) == job.waits_for.is_empty() {
             self.add(Violation::JobState { job: job.id, state: job.state.clone(), counts });

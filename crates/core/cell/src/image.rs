@@ -415,6 +415,12 @@ impl Cell {
         if job.open_update().is_some() {
             self.updating.insert(id);
         }
+        if job.is_alive() && job.spec.is_on_every_machine() {
+            self.every_machine.insert(id);
+            if job.machine_tasks().is_some_and(|tasks| tasks.left_out().next().is_some()) {
+                self.lacking.insert(id);
+            }
+        }
         if job.is_replaced() {
             self.replaced.insert(id);
         }

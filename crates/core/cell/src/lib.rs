@@ -47,15 +47,16 @@ pub use apply::quota::{GrantQuota, MeterQuota, Oversell, RevokeQuota};
 pub use apply::reclamation::SetReclamation;
 pub use apply::replicas::{AddReplica, RemoveReplica};
 pub use apply::rescheduling::ResumeRescheduling;
+pub use apply::resize::ResizeJob;
 pub use apply::restart::RestartJob;
 pub use apply::rolling::UpdateStep;
 pub use apply::saving::EndSaver;
 pub use apply::secrets::{DeleteSecret, ResealSecret, ResealedVersion, SetSecret};
 pub use apply::services::{DeleteService, SetService};
-pub use apply::update::{ChangeKind, ResizeJob, UpdateJob};
+pub use apply::update::{ChangeKind, UpdateJob};
 pub use apply::user::{AddUser, RevokeUser};
 pub use apply::volumes::{ReleaseVolume, RemoveVolume, SetVolume};
-pub use check::{Counted, DecisionChecker, Violation};
+pub use check::{Counted, DecisionChecker, EveryMachineViolation, Violation};
 pub use event::{
     Actor, Death, Event, EventKind, EvictionCause, ExecEnd, KillReason, LockChange, PendingCause,
     SkipReason, StopReason, Subject, UpdateFailure, lifecycle,
@@ -77,10 +78,10 @@ pub use reply::{Reply, Submission};
 pub use shortfall::{ExpiringQuota, Oversold, Shortfall};
 pub use state::{
     Act, Cell, Changing, Content, Counts, Credentials, Demand, Drain, FailureDomain, File, Health,
-    Holder, Inputs, Job, JobParts, JobState, LastIncarnation, Lock, LockSession, Machine,
-    MachineState, Metering, NoAddress, NoVolume, Notices, PastVersion, Phase, Placement, Replica,
-    ReplicaToken, Rescheduling, Reserved, Session, SharedUse, Stages, Task, TaskState, Token,
-    TokenUse, Update, UpdateState, User, VersionEnd, Volume, VolumeAsk, crashes,
+    Holder, Inputs, Job, JobParts, JobState, LastIncarnation, LeftOut, Lock, LockSession, Machine,
+    MachineState, MachineTasks, Metering, NoAddress, NoVolume, Notices, PastVersion, Phase,
+    Placement, Replica, ReplicaToken, Rescheduling, Reserved, Session, SharedUse, Stages, Task,
+    TaskState, Token, TokenUse, Update, UpdateState, User, VersionEnd, Volume, VolumeAsk, crashes,
 };
 
 pub use total::Total;

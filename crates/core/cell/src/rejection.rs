@@ -516,6 +516,13 @@ pub enum Rejection {
         /// The name.
         name: JobName,
     },
+    /// The cell decides how many tasks a job with one on every machine has.
+    OnEveryMachine {
+        /// The owner.
+        owner: UserName,
+        /// The name.
+        name: JobName,
+    },
     /// The lock of the sequencer is not held by its holder any more.
     StaleSequencer(Sequencer),
 }
@@ -592,6 +599,7 @@ impl Rejection {
             | Self::NoSuchLockSession(_)
             | Self::NameOfJob { .. }
             | Self::NameOfService { .. }
+            | Self::OnEveryMachine { .. }
             | Self::PackageVersionExists { .. }
             | Self::PackageInUse { .. }
             | Self::SecretInUse { .. }

@@ -39,6 +39,9 @@ pub enum UnschedulableReason {
         /// The architecture, as images name it.
         architecture: Box<str>,
     },
+    /// The task is that of another machine.
+    #[error("is not its machine")]
+    OtherMachine,
     /// The machine does not have the task's volumes.
     #[error("{0}")]
     Volume(Box<NoVolume>),

@@ -40,6 +40,8 @@ pub(crate) struct Key {
     variants: Vec<VariantsOfPackage>,
     /// The task's own; its class is its own, too.
     volumes: Option<Box<VolumeAsk>>,
+    /// The only machine for it; its class is its own, too.
+    pub(crate) machine: Option<MachineId>,
     max_per_machine: Option<Maximum>,
     max_per_switch: Option<Maximum>,
     /// The packages and the image.
@@ -81,7 +83,8 @@ fn alone(job: &Job, index: TaskIndex, settings: &Settings) -> Option<InstanceId>
     let crashed = job.task(index)?.crashes.is_some();
     // Where its volumes are differs from task to task.
     let has_volumes = !job.described(index).task.volumes.is_empty();
-    job.instance(index).filter(|_| crashed || has_volumes || !settings.classes)
+    let has_machine = job.machine_of(index).is_some();
+    job.instance(index).filter(|_| crashed || has_volumes || has_machine || !settings.classes)
 }
 
 fn amounts(resources: &Resources) -> [u64; 4] {
@@ -105,6 +108,7 @@ impl Key {
             constraints: job.described(index).constraints(index).to_vec(),
             variants: VariantsOfPackage::of(cell, &job.owner, job.described(index)),
             volumes: VolumeAsk::of(job, index).map(Box::new),
+            machine: job.machine_of(index),
             max_per_machine: job.spec.max_per_machine,
             max_per_switch: job.spec.max_per_switch,
             packages: job.described(index).packages(&job.owner).collect(),
@@ -167,6 +171,7 @@ impl Class {
             constraints: &self.key.constraints,
             variants: self.key.variants.as_slice().into(),
             volumes: self.key.volumes.clone(),
+            machine: self.key.machine,
             max_per_machine: self.key.max_per_machine,
             max_per_switch: self.key.max_per_switch,
         }
@@ -191,6 +196,7 @@ impl Class {
             && key.constraints == job.described(index).constraints(index)
             && key.variants == VariantsOfPackage::of(cell, &job.owner, job.described(index))
             && job.described(index).packages(&job.owner).eq(key.packages.iter().cloned())
+            && key.machine == job.machine_of(index)
             && key.volumes.as_deref() == VolumeAsk::of(job, index).as_ref()
     }
 

@@ -331,8 +331,9 @@ impl Engine {
             Where::Few(slots) => slots.clone(),
             _ => Vec::new(),
         };
+        let only = class.key.machine.map(|machine| self.machines.slot(machine));
         for slot in improved {
-            if slots.contains(slot) {
+            if only.is_some_and(|only| only != Some(*slot)) || slots.contains(slot) {
                 continue;
             }
             let plain = class.scan.of(&self.machines, marks, *slot) != INFEASIBLE
@@ -351,6 +352,13 @@ impl Engine {
     /// The best machine for a task of a class; `None` if it fits nowhere without evictions.
     fn best(&mut self, cell: &Cell, id: ClassId, now: Time) -> Option<Slot> {
         self.prepare(cell, id);
+        let unknown = |class: &&Class| matches!(class.places, Where::Unknown);
+        let only = self.classes.get(id).filter(unknown).and_then(|class| class.key.machine);
+        if let Some(machine) = only {
+            let slot = self.machines.slot(machine);
+            let places = slot.map_or(Where::Nowhere, |slot| Where::Few(vec![slot]));
+            self.classes.set_places(id, places);
+        }
         let mut class = std::mem::replace(&mut self.classes.get_mut(id)?.places, Where::Unknown);
         let found = match &mut class {
             Where::Nowhere => None,

@@ -51,6 +51,9 @@ pub struct Group<'a> {
     pub reasons: Vec<Reason>,
     /// The smallest change of the request that would let one of them start now.
     pub smallest_change: Option<Change>,
+    /// The only machine on which the task may run, if its job has one task on every machine: nothing was compared with
+    /// others.
+    pub own_machine: Option<MachineName>,
 }
 
 /// Why a task does not fit on some machines.
@@ -104,6 +107,8 @@ enum Kind {
         architecture: Box<str>,
     },
     Volume(Box<NoVolume>),
+    /// The task is that of another machine.
+    OtherMachine,
     Draining,
     Unreachable,
     NotUp,
@@ -115,7 +120,7 @@ enum Kind {
 }
 
 /// The key of a request: limits and reservations in the order of [`Dimension::ALL`], ports,
-/// whether its network is its own, constraints, packages that are only for some architectures, volumes.
+/// whether its network is its own, constraints, packages that are only for some architectures, volumes, the only machine.
 type Key<'a> = (
     [u64; 4],
     [u64; 4],
@@ -124,6 +129,7 @@ type Key<'a> = (
     &'a [Constraint],
     Vec<VariantsOfPackage>,
     Option<Box<VolumeAsk>>,
+    Option<MachineId>,
 );
 
 /// Explains the pending tasks among the selected ones of a job; groups are ordered by their first
@@ -142,8 +148,9 @@ pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> 
         let amounts = |of: &Resources| Dimension::ALL.map(|dimension| of.get(dimension));
         let (limit, reservation) = (amounts(&ask.demand.limit), amounts(&ask.demand.reservation));
         let (own, limited) = (ask.network.is_own(), ask.variants.to_vec());
-        let volumes = ask.volumes.clone();
-        let key = (limit, reservation, ask.ports, own, ask.constraints, limited, volumes);
+        let (volumes, own_machine) = (ask.volumes.clone(), ask.machine);
+        let key =
+            (limit, reservation, ask.ports, own, ask.constraints, limited, volumes, own_machine);
         if groups.len() >= GROUPS_MAX && !places.contains_key(&key) {
             more += 1;
             continue;
@@ -157,6 +164,8 @@ pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> 
             continue;
         }
         let last_end = task.last_incarnation.as_ref().map(|incarnation| incarnation.end.clone());
+        let own_machine = ask.machine.and_then(|id| cell.machine(id));
+        let own_machine = own_machine.map(|machine| machine.name.clone());
         let found = explain(cell, job, index, &ask, &kept);
         groups.push(Group {
             tasks: vec![(index, index)],
@@ -169,6 +178,7 @@ pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> 
             fits: found.fits,
             reasons: found.reasons,
             smallest_change: found.change,
+            own_machine,
         });
     }
     Why { groups, more }
@@ -211,7 +221,8 @@ fn explain(
     let priority = job.described(index).priority;
     match job.alloc_set.and_then(|set| cell.job(set)) {
         None => {
-            for machine in cell.machines() {
+            let own = ask.machine;
+            for machine in cell.machines().filter(|it| own.is_none_or(|own| own == it.id)) {
                 let kept = kept.get(&machine.id).into_iter().flatten();
                 let kept: Vec<_> = kept.filter(|kept| kept.is_from(priority)).collect();
                 found.add(ask, &Offer::to(cell, job, machine), &kept);
@@ -283,6 +294,7 @@ impl ByKind {
 
 fn kind(unschedulable_reason: &UnschedulableReason) -> Kind {
     match unschedulable_reason {
+        UnschedulableReason::OtherMachine => Kind::OtherMachine,
         UnschedulableReason::NotUp => Kind::NotUp,
         UnschedulableReason::Unreachable => Kind::Unreachable,
         UnschedulableReason::Draining => Kind::Draining,
@@ -312,7 +324,8 @@ fn kind(unschedulable_reason: &UnschedulableReason) -> Kind {
 /// The missing amount; a reason that cannot be measured counts as the largest.
 fn missing(unschedulable_reason: &UnschedulableReason) -> u64 {
     match unschedulable_reason {
-        UnschedulableReason::NotUp
+        UnschedulableReason::OtherMachine
+        | UnschedulableReason::NotUp
         | UnschedulableReason::Unreachable
         | UnschedulableReason::Draining
         | UnschedulableReason::NotReady
@@ -340,6 +353,7 @@ fn reason(cell: &Cell, kind: &Kind, alike: SameFailure) -> Reason {
     let verb = |single: &str, plural: &str| if one { single.to_owned() } else { plural.to_owned() };
     let text = match kind {
         Kind::NotPlaced => format!("{} on no machine", verb("is", "are")),
+        Kind::OtherMachine => format!("{} not its machine", verb("is", "are")),
         Kind::NotUp => format!("{} not up", verb("is", "are")),
         Kind::Unreachable => format!("{} unreachable", verb("is", "are")),
         Kind::Draining => format!("{} draining", verb("is", "are")),
@@ -429,7 +443,8 @@ fn miss(
     machine: &MachineName,
 ) -> String {
     let (asked, has) = match unschedulable_reason {
-        UnschedulableReason::NotUp
+        UnschedulableReason::OtherMachine
+        | UnschedulableReason::NotUp
         | UnschedulableReason::Unreachable
         | UnschedulableReason::Draining
         | UnschedulableReason::NotReady

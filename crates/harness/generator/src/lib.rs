@@ -33,7 +33,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use spec::{CpuRam, JobSpec, OnChange, OnFailure, TaskSpec, UpdatePolicy};
+use spec::{Constraint, CpuRam, JobSpec, OnChange, OnFailure, Relation, Sizing, TaskSpec, UpdatePolicy};
 
 /// The values from which mutations are generated.
 #[derive(Clone, Debug)]
@@ -182,10 +182,22 @@ impl Values {
         });
         let on_change = one_of::<OnChange>(&OnChange::NAMES);
         let told = select(&["sleep", "${bns.db/0.host}", "${bns.ana/db.host}"][..]);
-        let named = (one_of::<JobName>(&["web", "db"]), on_change, told);
-        let spec = (named, 1..4_u32).prop_map(|((name, on_change, told), tasks)| {
+        let sizing = prop_oneof![3 => Just(None), 1 => any::<bool>().prop_map(Some)];
+        let named = (one_of::<JobName>(&["web", "db"]), on_change, told, sizing);
+        let spec = (named, 1..4_u32).prop_map(|((name, on_change, told, everywhere), tasks)| {
             let task = TaskSpec { on_change, ..TaskSpec::of(vec![told.to_owned()]) };
-            Arc::new(JobSpec::of(name, Band::Production.usual(), tasks, task))
+            let mut spec = JobSpec::of(name, Band::Production.usual(), tasks, task);
+            // On every machine, or on every machine of a rack.
+            if let Some(of_rack) = everywhere {
+                (spec.tasks, spec.sizing) = (0, Sizing::EveryMachine);
+                spec.task.constraints.extend(of_rack.then(|| Constraint {
+                    attribute: "rack".to_owned(),
+                    relation: Relation::Equal,
+                    value: "r1".to_owned(),
+                    hard: true,
+                }));
+            }
+            Arc::new(spec)
         });
         let said: &[(&str, Option<&str>)] =
             &[("rack", Some("r1")), ("rack", None), ("platform", Some("p")), ("", None)];

@@ -130,6 +130,7 @@ fn fits(demand: Demand, offer: &Offer<'_>) -> bool {
         constraints,
         variants,
         volumes: None,
+        machine: None,
         max_per_machine,
         max_per_switch,
     };

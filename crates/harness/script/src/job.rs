@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::{Appclass, Band, JobName, MilliCores, PortName, Priority, Resources, TaskIndex};
 use spec::{
     Autoscale, Constraint, CpuRam, HealthCheck, JobReference, JobSpec, Kind, Maximum, MetricsPage,
-    Network, Relation, RestartWhen, Saver, TaskOverride, TaskSpec,
+    Network, Relation, RestartWhen, Saver, Sizing, TaskOverride, TaskSpec,
 };
 
 use crate::ScriptError;
@@ -64,6 +64,7 @@ const OPTIONS: &[&str] = &[
     "volumes",
     "on-change",
     "file",
+    "everywhere",
 ];
 
 /// How many ports a job may ask for by their number.
@@ -138,6 +139,10 @@ pub fn job_spec(name: &str, tasks: u32, options: &[&str]) -> Result<JobSpec, Scr
             "metrics" => job.metrics = Some(MetricsPage::on(PortName::new(value)?)),
             "keep-logs" => job.task.logs.keep = Some(seconds(value)?),
             "max-logs" => job.task.logs.max = Some(mebibytes(value)?),
+            "everywhere" if yes_or_no(value)? => {
+                (job.tasks, job.sizing) = (0, Sizing::EveryMachine);
+            }
+            "everywhere" => {}
             "volumes" => job.task.volumes = crate::volumes::requests(value)?,
             "on" => job.task.constraints = value.split(',').map(constraint).collect(),
             "per-machine" => job.max_per_machine = Some(maximum(value)?),

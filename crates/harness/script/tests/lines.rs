@@ -218,7 +218,7 @@ fn a_bad_line_is_explained_and_changes_nothing() {
         > submit ana/web 1 ram=99999999999999999
         '99999999999999999' is not a number of MiB
         > submit ana/web 1 color=red
-        there is no option 'color': use cpu, cores, cpu-slack, ram, big, ports, network, cmd, image, packages, secrets, check, priority, label, parent, after, failures, delay, restart, metrics, keep-logs, max-logs, on, per-machine, per-switch, in, allocs, estimation, autoscale, api, memory-slack, kernel, at-once, per-hour, appclass, batch, healthy, within, wait, most, fail, close, notice, victim-notice, saver, volumes, on-change, file
+        there is no option 'color': use cpu, cores, cpu-slack, ram, big, ports, network, cmd, image, packages, secrets, check, priority, label, parent, after, failures, delay, restart, metrics, keep-logs, max-logs, on, per-machine, per-switch, in, allocs, estimation, autoscale, api, memory-slack, kernel, at-once, per-hour, appclass, batch, healthy, within, wait, most, fail, close, notice, victim-notice, saver, volumes, on-change, file, everywhere
         > submit ana/web 1 ports=2000
         2000 is too many: at most 1000
         > submit ana/web 1 priority=high
@@ -350,7 +350,7 @@ fn each_user_has_one_session() {
 #[test]
 fn every_option_that_an_error_lists_is_one() {
     for (line, count) in
-        [("submit ana/api 1", 48), ("describe m1", 9), ("grant ana mid", 5), ("reserve 1-0-1", 4)]
+        [("submit ana/api 1", 49), ("describe m1", 9), ("grant ana mid", 5), ("reserve 1-0-1", 4)]
     {
         let with = |option: &str| begun().command(&format!("{line} {option}="));
         let Err(ScriptError::NoSuchOption { options, .. }) = with("none") else { panic!("{line}") };

@@ -65,13 +65,15 @@ pub enum InjectedBug {
     ReservationKeptAfterSilence,
     /// Reservations are an eighth of what was estimated.
     ReservationBelowUsage,
+    /// The newest machine never gets the task of a job that has one on every machine.
+    MissedMachine,
     /// A Borglet takes the lowest priority for the highest when it evicts tasks.
     KillsProductionFirst,
 }
 
 impl InjectedBug {
     /// All bugs.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::LostWrite,
         Self::StaleAssignment,
         Self::OldOrder,
@@ -100,6 +102,7 @@ impl InjectedBug {
         Self::ReservationKeptAfterSilence,
         Self::ReservationBelowUsage,
         Self::KillsProductionFirst,
+        Self::MissedMachine,
     ];
 }
 
@@ -154,6 +157,16 @@ pub(crate) fn applied(injected_bug: InjectedBug, cell: &Cell, mut op: Op) -> Op 
                 && matches!(task.state, TaskState::Pending { .. })
             {
                 assignment.instance.generation = task.generation;
+            }
+        }
+    }
+    if let (InjectedBug::MissedMachine, Op::Assign { assignments, .. }) = (injected_bug, &mut op) {
+        let newest = cell.machines().last().map(|machine| machine.id);
+        for assignment in assignments {
+            let job = cell.job(assignment.instance.collection);
+            let own = job.and_then(|job| job.machine_of(assignment.instance.index));
+            if own.is_some() && own == newest {
+                assignment.instance.generation.0 += 1;
             }
         }
     }

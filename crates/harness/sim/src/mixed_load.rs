@@ -17,7 +17,7 @@ use model::{
 };
 use spec::{
     Constraint, HealthCheck, JobReference, JobSpec, Kind, Network, OnFailure, Relation,
-    RestartWhen, Saver, TaskSpec, UpdatePolicy,
+    RestartWhen, Saver, Sizing, TaskSpec, UpdatePolicy,
 };
 
 use crate::load::{Action, Load};
@@ -88,6 +88,7 @@ impl Mixed {
         match self.random.below(20) {
             0 | 1 => self.as_alloc_set(&mut spec),
             2..6 => self.in_alloc_set(cell, owner, &mut spec),
+            6 => (spec.tasks, spec.sizing) = (0, Sizing::EveryMachine),
             _ => {}
         }
         Some(Action::Request(owner, Mutation::Submit(Arc::new(spec))))
@@ -203,7 +204,8 @@ impl Mixed {
         let tasks = if self.random.chance(600) {
             TaskSelection::All
         } else {
-            let index = TaskIndex(u32::try_from(self.random.below(job.spec.tasks.into())).ok()?);
+            let index =
+                TaskIndex(u32::try_from(self.random.below(job.spec.tasks.max(1).into())).ok()?);
             TaskSelection::Some(vec![(index, index)])
         };
         Some(Action::Request(owner, Mutation::Kill(Kill::of(&job, tasks))))
@@ -281,9 +283,13 @@ impl Mixed {
                 spec.restart.delay = Span::from_millis(self.random.within(100..3_000));
             }
             4 => {
-                let index = TaskIndex(u32::try_from(self.random.below(spec.tasks.into())).ok()?);
+                let index =
+                    TaskIndex(u32::try_from(self.random.below(spec.tasks.max(1).into())).ok()?);
                 let limit = Some(self.changed(spec.task.limit));
-                spec.overrides.entry(index).or_default().limit = limit;
+                match spec.sizing {
+                    Sizing::Number => spec.overrides.entry(index).or_default().limit = limit,
+                    Sizing::EveryMachine => {}
+                }
             }
             _ => spec.task.limit = self.changed(spec.task.limit),
         }

@@ -95,6 +95,14 @@ pub(crate) async fn show(
 fn describe(name: &str, plan: &v1::PlanResponse) -> String {
     let total = plan.total.and_then(|total| Resources::try_from(total).ok()).unwrap_or_default();
     let mut text = match (plan.new, plan.unchanged) {
+        (true, _) if plan.every_machine => {
+            let machines = match plan.size {
+                0 => "every machine that will match: none does now".to_owned(),
+                1 => "the 1 matching machine".to_owned(),
+                size => format!("each of {size} matching machines"),
+            };
+            format!("+ {name}  1 task on {machines}  {total}\n")
+        }
         (true, _) => format!("+ {name}  {}  {total}\n", tasks(plan.size)),
         (false, true) => format!("= {name}  unchanged, version {}\n", plan.version),
         (false, false) => String::new(),

@@ -271,6 +271,10 @@ fn show_job(
     if let Some(limits) = limits(job).filter(|_| *format == Format::Wide) {
         output::print(&format!("{limits}\n"))?;
     }
+    let without = why::without_task(&job.without_task, job.machines_without_task);
+    if let Some(without) = without {
+        output::print(&format!("{without}\n"))?;
+    }
     if is_alloc_set {
         return show_allocs(format, job, used, now);
     }

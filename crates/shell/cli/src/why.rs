@@ -159,6 +159,10 @@ fn group_reason(group: &v1::PendingGroup, time: u64) -> (bool, String) {
     let passing = reasons.iter().find(|reason| is_passing(reason));
     match (all, passing.or(reasons.first())) {
         (0, _) => (false, "the cell has no machines".to_owned()),
+        (_, Some(reason)) if !group.own_machine.is_empty() => {
+            let why = own_machine(&group.own_machine, reason);
+            (passing.is_some(), why)
+        }
         (_, Some(reason)) => (passing.is_some(), format!("of {all} machines, {}", words(reason))),
         (_, None) => (true, "being placed".to_owned()),
     }
@@ -181,6 +185,16 @@ fn says_something(answer: &v1::WhyResponse) -> bool {
         || !answer.groups.is_empty()
         || !answer.rejecting.is_empty()
         || !answer.starting.is_empty()
+        || answer.machines_without_task > 0
+}
+
+/// `its machine m3 is draining`.
+fn own_machine(machine: &str, reason: &v1::UnschedulableReason) -> String {
+    let nearest = match reason.nearest.as_str() {
+        "" => String::new(),
+        nearest => format!(" ({nearest})"),
+    };
+    format!("its machine {machine} {}{nearest}", reason.reason)
 }
 
 fn name(answer: &v1::WhyResponse) -> String {
@@ -232,6 +246,9 @@ fn show(answer: &v1::WhyResponse) -> String {
         return format!("{name}: no task is pending\n");
     }
     let mut text = String::new();
+    if let Some(line) = without_task(&answer.without_task, answer.machines_without_task) {
+        let _infallible = writeln!(text, "{name}: {line}");
+    }
     for machine in &answer.rejecting {
         let _infallible = writeln!(
             text,
@@ -256,6 +273,15 @@ fn show(answer: &v1::WhyResponse) -> String {
     show_scores(&mut text, answer);
     let _infallible = writeln!(text, " as of index {}", answer.index);
     text
+}
+
+/// `2 machines without a task: quota of production cpu (m4, m5)`; `None` if there is none.
+pub(super) fn without_task(shown: &[v1::MachineWithoutTask], all: u32) -> Option<String> {
+    let first = shown.first()?;
+    let names: Vec<_> = shown.iter().take(3).map(|without| without.machine.as_str()).collect();
+    let more = if all as usize > names.len() { ", …" } else { "" };
+    let s = if all == 1 { "" } else { "s" };
+    Some(format!("{all} machine{s} without a task: {} ({}{more})", first.why, names.join(", ")))
 }
 
 fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGroup, name: &str) {
@@ -304,6 +330,12 @@ fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGr
     }
     match group.machines {
         0 => text.push_str(" the cell has no machines\n"),
+        _ if !group.own_machine.is_empty() && group.fits == 0 => {
+            for reason in &group.unschedulable_reasons {
+                let why = own_machine(&group.own_machine, reason);
+                let _infallible = writeln!(text, " {why}");
+            }
+        }
         machines => {
             let s = if machines == 1 { "" } else { "s" };
             let mut lead = match answer.alloc_set.as_str() {

@@ -124,7 +124,10 @@ fn killed(record: &Record, why: &KillReason) -> String {
         KillReason::PredecessorEnded(_) => {
             format!("{user}/{job}, which it was to run after, did not finish")
         }
-        KillReason::User(_) | KillReason::Now(_) | KillReason::Removed => why.to_string(),
+        KillReason::User(_)
+        | KillReason::Now(_)
+        | KillReason::Removed
+        | KillReason::MachineLeft(_) => why.to_string(),
     }
 }
 

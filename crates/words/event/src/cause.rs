@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use model::{CollectionId, End, InstanceId, NoticeReason, UserName};
+use model::{CollectionId, End, InstanceId, MachineName, NoticeReason, UserName};
 
 use crate::lifecycle::Transition;
 
@@ -84,6 +84,8 @@ pub enum KillReason {
     PredecessorEnded(CollectionId),
     /// Its job has fewer tasks now, or it stood in for a task that is up again.
     Removed,
+    /// Its job has one task on every machine, and this machine was removed or no longer matches the job.
+    MachineLeft(MachineName),
 }
 
 /// Why a placed task is being stopped.
@@ -156,6 +158,9 @@ impl fmt::Display for KillReason {
                 write!(f, "job {job}, which it was to run after, did not finish")
             }
             Self::Removed => f.write_str("removed: its job needs it no more"),
+            Self::MachineLeft(machine) => {
+                write!(f, "its machine {machine} was removed or no longer matches its job")
+            }
         }
     }
 }

@@ -30,8 +30,11 @@ pub struct JobSpec {
     pub scheduling_class: SchedulingClass,
     /// Labels by which users find the job.
     pub labels: BTreeMap<String, String>,
-    /// The number of tasks, at least 1.
+    /// The number of tasks: at least 1, unless there is one for each machine. Then the cell keeps it in
+    /// step with its machines.
     pub tasks: u32,
+    /// Who decides on the number of tasks.
+    pub sizing: Sizing,
     /// The description of each task, unless overridden.
     pub task: TaskSpec,
     /// Differences of individual tasks.
@@ -63,6 +66,22 @@ pub struct JobSpec {
     pub parent: Option<JobReference>,
     /// Where each task serves its own metrics, if it does.
     pub metrics: Option<MetricsPage>,
+}
+
+/// Who decides how many tasks a job has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Sizing {
+    /// Its description.
+    #[default]
+    Number,
+    /// The machines of its cell: one task on each that matches the hard constraints and has a variant of
+    /// each package.
+    EveryMachine,
+}
+
+impl Sizing {
+    /// The word in place of a number of tasks.
+    pub const EVERY_MACHINE: &'static str = "every-machine";
 }
 
 /// The maximum number of a job's tasks in one failure domain (trace v3, `max_per_machine`,
@@ -184,6 +203,7 @@ impl JobSpec {
             after: BTreeSet::new(),
             parent: None,
             metrics: None,
+            sizing: Sizing::Number,
         }
     }
 
@@ -246,6 +266,12 @@ impl JobSpec {
     #[must_use]
     pub fn limit(&self, index: TaskIndex) -> Resources {
         self.overrides.get(&index).and_then(|change| change.limit).unwrap_or(self.task.limit)
+    }
+
+    /// Whether it has one task on every machine.
+    #[must_use]
+    pub fn is_on_every_machine(&self) -> bool {
+        self.sizing == Sizing::EveryMachine
     }
 
     /// Whether the job limits its number of tasks per failure domain.

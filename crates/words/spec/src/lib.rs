@@ -41,7 +41,7 @@ pub use cores::{Cores, NoSuchCores};
 pub use disruption::{DisruptionBudget, OnFailure, UpdatePolicy};
 pub use files::{FileContent, FileMode, FileModeError, TaskFile};
 pub use health::{HealthCheck, Probe};
-pub use job::{JobSpec, Maximum, TaskOverride, TaskSpec};
+pub use job::{JobSpec, Maximum, Sizing, TaskOverride, TaskSpec};
 pub use kind::Kind;
 pub use logs::{LogPolicy, LogSettings};
 pub use metrics::MetricsPage;
@@ -56,7 +56,7 @@ pub use saver::Saver;
 pub use template::{Reference, TaskField, expand, references};
 pub use update::{CHANGES_MAX, FIELDS, Field, FieldChange, FieldClass, FieldName};
 pub use validate::{
-    AutoscaleProblem, CoresProblem, LogSettingsProblem, OutputProblem, Problem, ProblemKind,
+    AutoscaleProblem, CoresProblem, EveryMachineProblem, LogSettingsProblem, OutputProblem, Problem, ProblemKind,
     VolumeProblem,
 };
 pub use volume::{VolumeRequest, VolumeSelector};

@@ -98,6 +98,7 @@ pub const FIELDS: &[Field] = fields! {
     "allocSet" Fixed |a, b| a.kind.alloc_set() != b.kind.alloc_set();
     "after" Fixed |a, b| a.after != b.after;
     "parent" Fixed |a, b| a.parent != b.parent;
+    "everyMachine" Fixed |a, b| a.sizing != b.sizing;
     "tasks" Size |a, b| a.tasks != b.tasks;
     "priority" MayMove |a, b| a.priority != b.priority;
     "schedulingClass" InPlace |a, b| a.scheduling_class != b.scheduling_class;

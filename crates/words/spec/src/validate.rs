@@ -5,6 +5,7 @@ mod autoscale;
 mod constraints;
 mod cores;
 mod ends;
+mod every_machine;
 mod files;
 mod health;
 mod logs;
@@ -13,6 +14,7 @@ mod outputs;
 mod packages;
 mod policy;
 mod programs;
+mod slips;
 mod volumes;
 
 use std::collections::BTreeMap;
@@ -22,6 +24,7 @@ use thiserror::Error;
 
 pub use autoscale::AutoscaleProblem;
 pub use cores::CoresProblem;
+pub use every_machine::EveryMachineProblem;
 pub use logs::LogSettingsProblem;
 pub use outputs::OutputProblem;
 pub use volumes::VolumeProblem;
@@ -184,6 +187,9 @@ pub enum ProblemKind {
     /// An output that a task cannot have.
     #[error(transparent)]
     Output(#[from] OutputProblem),
+    /// A task on every machine that cannot be.
+    #[error(transparent)]
+    EveryMachine(#[from] EveryMachineProblem),
     /// A job that names itself as predecessor or parent.
     #[error("names the job itself: name another one, or leave it out")]
     NamesItself,
@@ -243,7 +249,9 @@ impl JobSpec {
     pub fn problems(&self) -> Vec<Problem> {
         let mut found = Problems::of(self);
         let top = Location::TOP;
-        found.range(&top.field("tasks"), self.tasks, 1, limits::TASKS_MAX);
+        let least = u32::from(!self.is_on_every_machine());
+        found.range(&top.field("tasks"), self.tasks, least, limits::TASKS_MAX);
+        found.every_machine(self);
         found.labels(&top.field("labels"), &self.labels);
         let usual = UsualPorts::of(&self.task);
         found.kind(self);
@@ -261,7 +269,7 @@ impl JobSpec {
         for (index, change) in &self.overrides {
             let key = index.to_string();
             let at = overrides.key(&key);
-            if index.0 >= self.tasks {
+            if index.0 >= self.tasks && !self.is_on_every_machine() {
                 let last = self.tasks.saturating_sub(1);
                 found.add(&at, ProblemKind::NoSuchTask { index: index.0, last });
                 continue;
@@ -307,26 +315,6 @@ impl JobSpec {
             if found.problems.is_empty() {
                 found.range(&top.field(field), bytes, Bytes(0), Bytes(limits::BYTES_MAX));
             }
-        }
-        found.problems
-    }
-
-    /// Probable typos that are valid as they stand: `${prot.http}`, which a task would see literally.
-    ///
-    /// They are not among the [problems](Self::problems): the cell checks those when it applies a submission,
-    /// with the same result forever. Programs that read what a user has written call this as well.
-    #[must_use]
-    pub fn slips(&self) -> Vec<Problem> {
-        let mut found = Problems::of(self);
-        let task = &self.task;
-        found.near_references(&Location::TOP, &task.cmd, &task.env, task.health_check.as_ref());
-        found.near_references_of_files(task);
-        let overrides = Location::TOP.field("overrides");
-        for (index, change) in &self.overrides {
-            let key = index.to_string();
-            let at = overrides.key(&key);
-            let cmd = change.cmd.as_deref().unwrap_or_default();
-            found.near_references(&at, cmd, &change.env, change.health_check.as_ref());
         }
         found.problems
     }

@@ -44,6 +44,7 @@ mod ends;
 mod enrolment;
 mod env_values;
 mod events;
+mod every_machine;
 mod example_images;
 mod exec;
 mod fanout;

@@ -447,6 +447,7 @@ fn kill_reason(wire: &mut Wire<'_>, reason: &KillReason) {
         KillReason::PredecessorEnded(CollectionId(id)) => wire.given_number(3, *id),
         KillReason::AllocSetEnded(CollectionId(id)) => wire.given_number(4, *id),
         KillReason::Removed => wire.nothing(5),
+        KillReason::MachineLeft(machine) => wire.given_text(19, machine.as_str()),
         KillReason::Now(user) => wire.given_text(6, user.as_str()),
     }
 }

@@ -1,12 +1,14 @@
 //! Jobs and their tasks in an image.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use api::{At, Fault, Malformed, read};
 use cell::crashes::Crash;
 use cell::{
-    Health, Inputs, Job, JobParts, JobState, LastIncarnation, Phase, Placement, Reserved, Task,
+    Health, Inputs, Job, JobParts, JobState, LastIncarnation, LeftOut, MachineTasks, Phase, Placement,
+    Reserved, Task,
     TaskState,
 };
 use model::{CollectionId, Generation, MachineId, TaskIndex, Time, Version};
@@ -49,6 +51,8 @@ impl From<&Job> for v1::JobImage {
             history: job.history.iter().map(Into::into).collect(),
             disrupted: job.disrupted.iter().map(|at| at.0).collect(),
             tasks: tasks(job),
+            machines: machines(job),
+            left_out: left_out(job),
         }
     }
 }
@@ -66,10 +70,15 @@ impl TryFrom<v1::JobImage> for Job {
                 JobState::Dead { at: Time(dead.at), death }
             }
         };
+        let spec: Arc<JobSpec> = Arc::new(read::message(job.spec, "spec")?);
+        let machine_tasks = match spec.is_on_every_machine() {
+            true => Some(machine_tasks(job.machines, job.left_out)?),
+            false => None,
+        };
         Ok(Self::from_parts(JobParts {
             id: CollectionId(job.id),
             owner: read::name(&job.owner, "owner")?,
-            spec: Arc::new(read::message(job.spec, "spec")?),
+            spec,
             version: Version(job.version),
             last_version: Version(job.last_version),
             others: descriptions(job.others).field("others")?,
@@ -83,8 +92,49 @@ impl TryFrom<v1::JobImage> for Job {
             parent: job.parent.map(CollectionId),
             alloc_set: job.alloc_set.map(CollectionId),
             tasks: repeated(job.tasks).field("tasks")?,
+            machine_tasks,
         }))
     }
+}
+
+/// The machines of the rows of a job with one task on every machine.
+fn machines(job: &Job) -> BTreeMap<u32, u64> {
+    let all = job.machine_tasks().into_iter().flat_map(|tasks| tasks.machines());
+    all.map(|(index, machine)| (index.0, machine.0)).collect()
+}
+
+fn left_out(job: &Job) -> Vec<job_image::LeftOut> {
+    use job_image::left_out::Why;
+
+    let all = job.machine_tasks().into_iter().flat_map(|tasks| tasks.left_out());
+    let image = |(machine, why): (MachineId, LeftOut)| job_image::LeftOut {
+        machine: machine.0,
+        why: Some(match why {
+            LeftOut::Quota => Why::Quota(v1::Nothing {}),
+            LeftOut::Tasks => Why::Tasks(v1::Nothing {}),
+        }),
+    };
+    all.map(image).collect()
+}
+
+fn machine_tasks(
+    machines: BTreeMap<u32, u64>,
+    left_out: Vec<job_image::LeftOut>,
+) -> Result<MachineTasks, Malformed> {
+    use job_image::left_out::Why;
+
+    let left_out: Result<Vec<_>, Malformed> = left_out
+        .into_iter()
+        .map(|one| {
+            let why = match one.why.ok_or(Fault::UnknownKind).field("leftOut")? {
+                Why::Quota(v1::Nothing {}) => LeftOut::Quota,
+                Why::Tasks(v1::Nothing {}) => LeftOut::Tasks,
+            };
+            Ok((MachineId(one.machine), why))
+        })
+        .collect();
+    let machines = machines.into_iter().map(|(index, id)| (TaskIndex(index), MachineId(id)));
+    MachineTasks::from_parts(machines, left_out?).ok_or(Fault::Twice).field("machines")
 }
 
 /// Its tasks; those that are the same as the one before are only counted.

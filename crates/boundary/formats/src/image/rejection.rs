@@ -214,6 +214,9 @@ impl From<&Rejection> for v1::Rejection {
             Rejection::NameOfService { user, name } => {
                 Why::NameOfService(services::name(user, name))
             }
+            Rejection::OnEveryMachine { owner, name } => {
+                Why::OnEveryMachine(services::name(owner, name))
+            }
             Rejection::NoSuchPackage { id } => Why::NoSuchPackage(id.to_string()),
             Rejection::InvalidPackage { id, why } => {
                 let (id, why) = (id.to_string(), Some((*why).into()));
@@ -463,6 +466,10 @@ impl TryFrom<v1::Rejection> for Rejection {
             Why::NameOfService(name) => {
                 let (user, name) = services::named(&name).field("nameOfService")?;
                 Self::NameOfService { user, name }
+            }
+            Why::OnEveryMachine(name) => {
+                let (owner, name) = services::named(&name).field("onEveryMachine")?;
+                Self::OnEveryMachine { owner, name }
             }
             Why::NoSuchPackage(id) => {
                 Self::NoSuchPackage { id: package::id(&id, "noSuchPackage")? }

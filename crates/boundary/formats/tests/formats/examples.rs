@@ -157,6 +157,7 @@ pub(crate) fn full_job() -> JobSpec {
         ..TaskOverride::default()
     };
     JobSpec {
+        sizing: spec::Sizing::Number,
         kind: Kind::default(),
         name: name("web"),
         priority: Band::Production.usual(),

@@ -533,6 +533,7 @@ name: JobName::new(&name).expect("a label"),
             after,
             parent,
             metrics,
+            sizing: spec::Sizing::Number,
         }
     }
 }

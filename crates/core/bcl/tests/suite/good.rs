@@ -7,7 +7,7 @@ use model::{
 };
 use spec::{
     Autoscale, Constraint, Cores, CpuRam, DisruptionBudget, HealthCheck, JobSpec, Kind, Maximum,
-    MetricsPage, OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver, TaskSpec,
+    MetricsPage, OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver, Sizing, TaskSpec,
     UpdatePolicy,
 };
 
@@ -36,6 +36,7 @@ fn usual() -> JobSpec {
         after: BTreeSet::new(),
         parent: None,
         metrics: None,
+        sizing: Sizing::Number,
     }
 }
 
@@ -55,6 +56,9 @@ fn check(fields: &str, change: impl FnOnce(&mut JobSpec)) {
 fn each_field_can_be_given_in_each_of_its_spellings() {
     check("", |_| {});
     check("tasks: 3", |job| job.tasks = 3);
+    for text in ["tasks: 'every-machine'", "everyMachine: true", "tasks: 3, everyMachine: true"] {
+        check(text, |job| (job.tasks, job.sizing) = (0, Sizing::EveryMachine));
+    }
     check("autoscale: 'off'", |_| {});
     check("autoscale: { mode: 'off' }", |_| {});
     check("autoscale: 'full'", |job| job.autoscale = Autoscale::Full);

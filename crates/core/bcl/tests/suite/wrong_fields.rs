@@ -189,7 +189,7 @@ fn wrong_types() {
         ],
         &expect![[r#"
             tasks: 'three'
-                tasks: must be a whole number, such as 3, is the string 'three'
+                tasks: must be a number of tasks, or 'every-machine' for one on each machine, is the string 'three'
                 at job.bcl:2:3 `tasks: 'three'`
 
             cpu: true

@@ -151,14 +151,27 @@ impl Job {
                 let at_once = match room.at_once {
                     0 => {
                         let up = self.spec.down_max().saturating_add(self.counts().up);
-                        up.saturating_add(self.given_up(now)).saturating_sub(self.wanted())
+                        let waits = self.given_up(now).max(self.pending_on_every_machine());
+                        up.saturating_add(waits).saturating_sub(self.wanted())
                     }
                     some => some,
                 };
                 Room { at_once, per_hour: u32::MAX, next: None }
             }
-            _ => room,
+            // Tasks that are on every machine wait for a machine that is full, drained or down, and the others do not
+            // wait for them.
+            _ => {
+                let up = self.spec.down_max().saturating_add(self.counts().up);
+                let up = up.saturating_add(self.pending_on_every_machine());
+                let at_once = up.saturating_sub(self.wanted());
+                Room { at_once, ..room }
+            }
         }
+    }
+
+    /// Number of its pending tasks, if it has one on every machine: no other machine could take them.
+    pub(crate) fn pending_on_every_machine(&self) -> u32 {
+        if self.spec.is_on_every_machine() { self.counts().pending } else { 0 }
     }
 
     fn allows(&self, more: u32, room: Room) -> Result<(), BudgetExhausted> {

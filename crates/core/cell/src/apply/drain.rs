@@ -145,14 +145,18 @@ impl Change for UndrainMachine {
 }
 
 impl Cell {
-    /// The instances that have to leave a machine that is being drained, tasks before the allocs that
-    /// they run in.
+    /// The instances that have to leave a machine that is being drained: tasks before the allocs that
+    /// they run in, and last those of jobs with one task on every machine.
     #[must_use]
     pub fn to_leave(&self, machine: MachineId) -> Vec<InstanceId> {
         let Some(machine) = self.machines.get(machine) else { return Vec::new() };
         let stays = |id: &InstanceId| self.placement(*id).is_some_and(|p| p.stop.is_none());
         let all = machine.instances().iter().copied().filter(stays).collect();
-        self.innermost_first(all)
+        let mut all = self.innermost_first(all);
+        all.sort_by_key(|id| {
+            self.jobs.get(id.collection).is_some_and(|job| job.spec.is_on_every_machine())
+        });
+        all
     }
 
     /// The cell as it would be if these machines were drained now and what `leaves` had left them;
@@ -194,7 +198,7 @@ impl Cell {
     fn evict_allowed(&mut self, machine: MachineId, events: &mut Events) -> u32 {
         let mut tasks = 0;
         for instance in self.to_leave(machine) {
-            if self.may_disrupt(instance).is_ok() {
+            if self.may_leave_now(instance) && self.may_disrupt(instance).is_ok() {
                 let why = StopReason::Evict(EvictionCause::MachineShutdown);
                 tasks += u32::from(self.stop(instance, &why, events));
             }
@@ -216,7 +220,8 @@ impl Cell {
             // So that its notice ends with the drain.
             let forced = drain.is_over(self.time + self.notice_of(*instance));
             let there = self.placement(*instance).is_some_and(|placed| placed.machine == id);
-            if there && (forced || self.may_disrupt(*instance).is_ok()) {
+            let may = || self.may_leave_now(*instance) && self.may_disrupt(*instance).is_ok();
+            if there && (forced || may()) {
                 let why = StopReason::Evict(EvictionCause::MachineShutdown);
                 self.stop(*instance, &why, events);
             }
@@ -247,6 +252,8 @@ impl Cell {
             // What takes the place of a task does not have its data.
             let replaceable = !job.spec.kind.is_alloc_set()
                 && job.alloc_set.is_none()
+                // There is no other machine for a further task.
+                && !job.spec.is_on_every_machine()
                 && job.spec.task.volumes.is_empty();
             replaceable
                 && job.state == crate::JobState::Running

@@ -112,6 +112,9 @@ impl Change for Kill {
         for index in tasks.of(last.saturating_add(1)) {
             killed += u32::from(cell.kill_task(id, index, &why, events));
         }
+        if *tasks == TaskSelection::All {
+            cell.end_without_tasks(id, &why, events);
+        }
         if foreign && events.events.len() > place {
             let capability = Capability::AdministerJobs;
             let kind = EventKind::CapabilityUsed { capability };
@@ -144,6 +147,9 @@ impl Cell {
         text_bounds::description(spec)?;
         without_own_limit(spec)?;
         let spec = &self.as_autoscaled(by, spec);
+        if spec.is_on_every_machine() {
+            text_bounds::description(spec)?;
+        }
         if let Some(job) = self.job_named(by, &spec.name)
             && job.is_alive()
         {
@@ -165,6 +171,7 @@ impl Cell {
             return Err(Rejection::NameOfService { user: by.clone(), name: spec.name.clone() });
         }
         self.room_for_tasks(by, by, spec.tasks, spec.tasks)?;
+        self.room_for_every_machine(by, spec)?;
         self.room_for_description(by, by, spec)?;
         self.check_needed_capabilities(by, spec)?;
         self.check_packages(by, spec, None)?;
@@ -201,6 +208,7 @@ impl Cell {
             parent,
             alloc_set,
             tasks: vec![Task::new(self.time, Version(1)); spec.tasks as usize],
+            machine_tasks: self.machine_tasks(by, spec),
         });
         if let Some(Entered { set, by_capability: true }) = entered {
             let capability = Capability::AdministerJobs;
@@ -219,7 +227,10 @@ impl Cell {
                 events.add(Subject::Task(instance), EventKind::Queue);
             }
         }
-        if !waits {
+        if spec.is_on_every_machine() {
+            self.every_machine.insert(id);
+        }
+        if !waits && spec.tasks > 0 {
             self.pending.insert(id);
         }
         job.claims = self.claims_of_jobs(by, &spec.name);
@@ -296,6 +307,7 @@ impl Cell {
         for index in (0..job.rows()).map(TaskIndex) {
             self.kill_task(id, index, why, events);
         }
+        self.end_without_tasks(id, why, events);
     }
 
     /// Whether the task was alive and not already being killed.

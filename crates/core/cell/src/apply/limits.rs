@@ -157,9 +157,11 @@ fn live_tasks(job: &Job) -> TaskSelection {
 impl Cell {
     /// A description as the cell takes it from its user: if an autoscaler has set the limit of the live job
     /// of its name, and the user's description has the limit that it had before, the autoscaler's stays,
-    /// within the description's bounds. With another limit, the user's counts.
+    /// within the description's bounds. With another limit, the user's counts. The number of tasks of a job with one on
+    /// every machine is the cell's.
     #[must_use]
     pub fn as_autoscaled(&self, owner: &UserName, spec: &Arc<JobSpec>) -> Arc<JobSpec> {
+        let spec = &self.as_sized(owner, Arc::clone(spec));
         let job = self.job_named(owner, &spec.name).filter(|job| job.is_alive());
         let Some(own) = job.and_then(|job| job.spec.own_limit) else { return Arc::clone(spec) };
         let limit = job.map(|job| CpuRam::of(job.spec.task.limit)).unwrap_or_default();

@@ -93,6 +93,7 @@ impl Change for RemoveMachine {
         cell.saving_ends(id, events);
         let range = cell.machines.get(id).and_then(|machine| machine.report.task_network);
         cell.task_network_changes(id, (range, None), events);
+        events.left.insert(id, name.clone());
         cell.machine_names.remove(name);
         cell.draining.remove(&id);
         cell.not_ready.remove(&id);
@@ -305,13 +306,18 @@ impl Cell {
         let Some(machine) = self.machines.get_mut(id) else { return };
         let (capacity, before) = (machine.capacity(), Arc::clone(&machine.attributes));
         let (shortage, not_ready) = (machine.report.shortage, machine.report.not_ready.clone());
+        let said = *machine.report != MachineReport::default();
         change(machine);
+        let says = *machine.report != MachineReport::default();
         machine.derive(&self.platforms);
         let switch = |known: &BTreeMap<String, String>| known.get(attribute::SWITCH).cloned();
         let (was, is) = (switch(&before), switch(&machine.attributes));
         if was != is {
             was.map(|switch| self.switches.remove(&(switch.into(), id)));
             is.map(|switch| self.switches.insert((switch.into(), id)));
+        }
+        if joins || said != says || before != machine.attributes {
+            events.described.insert(id);
         }
         let after = &machine.attributes;
         if machine.capacity() != capacity || joins {

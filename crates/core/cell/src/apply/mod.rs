@@ -9,6 +9,7 @@ pub(crate) mod capability;
 pub(crate) mod control;
 pub(crate) mod drain;
 pub(crate) mod enrolment;
+pub(crate) mod every_machine;
 pub(crate) mod exec;
 pub(crate) mod forget;
 mod inputs;
@@ -28,6 +29,7 @@ pub(crate) mod replicas;
 pub(crate) mod request;
 pub(crate) mod rescheduling;
 pub(crate) mod reserve;
+pub(crate) mod resize;
 pub(crate) mod restart;
 pub(crate) mod rolling;
 pub(crate) mod saving;
@@ -43,10 +45,11 @@ pub(crate) mod update;
 pub(crate) mod user;
 pub(crate) mod volumes;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use event::{Actor, Event, EventKind, Subject};
-use model::{CollectionId, FinalUsage, InstanceId, Level, LogIndex, MachineId, Time};
+use model::{CollectionId, FinalUsage, InstanceId, Level, LogIndex, MachineId, MachineName, Time};
 
 use crate::bounds::{CHECK_CHARACTERS_MAX, REASON_CHARACTERS_MAX, TIME_MAX};
 use crate::{Applied, Cell, Countable, Op, Outcome, Rejection};
@@ -58,6 +61,14 @@ pub(crate) struct Events {
     reordered: Vec<MachineId>,
     /// The jobs that it ended and that others wait for; see [`Cell::settle`].
     ended: Vec<CollectionId>,
+    /// The machines that were described anew; see [`Cell::keep_every_machine`].
+    described: BTreeSet<MachineId>,
+    /// The machines that were removed.
+    left: BTreeMap<MachineId, MachineName>,
+    /// The jobs with one task on every machine whose description changed.
+    respread: BTreeSet<CollectionId>,
+    /// The machines whose tasks of such a job ended.
+    vacated: BTreeSet<(CollectionId, MachineId)>,
 }
 
 impl Events {
@@ -161,6 +172,7 @@ impl Cell {
         let mut events = Events::default();
         let outcome = self.dispatch(op, &mut events);
         self.settle(&mut events);
+        self.keep_every_machine(&mut events);
         let by = self.joined(op).map_or_else(|| op.actor(), Actor::Machine);
         Applied { outcome, by, events: events.events, reordered: events.reordered }
     }

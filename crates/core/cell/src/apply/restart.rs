@@ -103,11 +103,14 @@ impl RestartJob {
         for index in tasks.of(job.spec.tasks) {
             let Some(task) = job.task(index) else { continue };
             match &task.state {
+                TaskState::Dead { .. } if cell.lacks_machine(job, index) => {}
                 TaskState::Dead { death, .. } if !failed || *death == Death::Failed => {
                     starts.push(index);
                 }
                 TaskState::Running(placed) if !failed => {
-                    if placed.killed().is_some_and(|why| *why != KillReason::Removed) {
+                    if placed.killed().is_some_and(|why| {
+                        !matches!(why, KillReason::Removed | KillReason::MachineLeft(_))
+                    }) {
                         let (owner, name) = (owner.clone(), name.clone());
                         return Err(Rejection::TaskBeingKilled { owner, name, index });
                     }
@@ -142,6 +145,9 @@ impl Cell {
         if !job.is_alive() && self.service(owner, name).is_some() {
             let (user, name) = (owner.clone(), name.clone());
             return Err(Rejection::NameOfService { user, name });
+        }
+        if !job.is_alive() {
+            self.room_for_every_machine(owner, &job.spec)?;
         }
         self.check_needed_capabilities(by, &job.spec)?;
         self.check_packages(owner, &job.spec, alive.then_some(job))?;
@@ -213,6 +219,10 @@ impl Cell {
         }
         for with in job.parent.into_iter().chain(job.alloc_set) {
             self.children.insert((with, id));
+        }
+        if job.spec.is_on_every_machine() {
+            self.every_machine.insert(id);
+            events.respread.insert(id);
         }
         events.add(Subject::Job(id), EventKind::Submit { cause: PendingCause::Submitted });
     }

@@ -124,7 +124,8 @@ impl Cell {
         let selected =
             |index: TaskIndex| update.as_ref().is_none_or(|update| update.tasks.contains(index));
         let back = |(index, task): &(TaskIndex, &crate::Task)| {
-            index.0 < tasks && (task.is_removed() || all && selected(*index) && wants_revival(task))
+            let here = index.0 < tasks && !job.is_free_row(*index);
+            here && (task.is_removed() || all && selected(*index) && wants_revival(task))
         };
         let again: Vec<_> = job.tasks().filter(back).map(|(index, _)| index).collect();
         self.keep_killed(id, all, events);
@@ -388,7 +389,8 @@ impl Cell {
             .is_some_and(|since| undoing || now.since(since) >= update.policy.healthy_for);
         let since = update.changing.get(&index).map(|changing| changing.since);
         let late = since.is_some_and(|since| now.since(since) >= update.policy.healthy_within);
-        let dead = matches!(task.state, TaskState::Dead { .. });
+        let dead =
+            matches!(task.state, TaskState::Dead { .. }) || self.waits_for_its_machine(job, index);
         // An undo goes on even if the old version does not become healthy.
         if dead || undoing && late || healthy && task.version == update.target() {
             self.edit_update(id, |update| {
@@ -427,7 +429,7 @@ impl Cell {
         let Some(changing) = update.changing.get(&index) else { return };
         let late = now.since(changing.since) >= update.policy.healthy_within;
         let end = job.failed_change(index).map(|(_, end)| end.clone());
-        if end.is_none() && !late {
+        if end.is_none() && (!late || self.waits_for_its_machine(job, index)) {
             return;
         }
         let failure = UpdateFailure { instance: failure.instance, end };
@@ -464,6 +466,9 @@ impl Cell {
         job.ports = job.spec.task.all_ports().into_iter().collect();
         job.description_bytes = job.measured();
         let owner = job.owner.clone();
+        if job.spec.is_on_every_machine() {
+            events.respread.insert(id);
+        }
         self.tally.replace(&owner, tallied, Tallied::of(job));
         let version = update.to;
         self.edit_update(id, |update| {

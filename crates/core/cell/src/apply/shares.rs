@@ -4,9 +4,9 @@ use model::{Asker, FilePath, Held, Package, SharedBound, UserName};
 use spec::JobSpec;
 
 use crate::bounds::{
-    BARE_LOCKS_MAX, DESCRIPTIONS_BYTES_MAX, FILES_BYTES_MAX, FILES_MAX, LOCK_SESSIONS_MAX,
-    PACKAGE_BYTES_MAX, PACKAGES_MAX, SECRET_BYTES_IN_ALL_MAX, SECRETS_MAX, SERVICES_MAX, TASKS_MAX,
-    WAITING_TASKS_MAX,
+    BARE_LOCKS_MAX, DESCRIPTIONS_BYTES_MAX, EVERY_MACHINE_JOBS_MAX, FILES_BYTES_MAX, FILES_MAX,
+    LOCK_SESSIONS_MAX, PACKAGE_BYTES_MAX, PACKAGES_MAX, SECRET_BYTES_IN_ALL_MAX, SECRETS_MAX,
+    SERVICES_MAX, TASKS_MAX, WAITING_TASKS_MAX,
 };
 use crate::{Cell, Rejection, Shareable};
 
@@ -78,6 +78,21 @@ impl Cell {
         let (all, own) = (self.locks.held, self.locks.held_by(path.user()));
         let held = Held { all: all.bare_locks, own: own.bare_locks };
         take(BARE_LOCKS_MAX, held, 1, self.asker(by), Shareable::BareLocks)
+    }
+
+    /// Rejects one more live job of a user with one task on every machine if there is no room for it.
+    pub(super) fn room_for_every_machine(
+        &self,
+        owner: &UserName,
+        spec: &JobSpec,
+    ) -> Result<(), Rejection> {
+        if !spec.is_on_every_machine() {
+            return Ok(());
+        }
+        let own = self.every_machine_jobs().filter(|job| job.owner == *owner).count() as u64;
+        let held = Held { all: self.every_machine.len() as u64, own };
+        let what = Shareable::EveryMachineJobs;
+        take(EVERY_MACHINE_JOBS_MAX, held, 1, self.asker(owner), what)
     }
 
     /// Rejects one more service of a user with `own` services if there is no room for it.

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use event::{Death, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject};
-use model::{End, FinalUsage, Generation, InstanceId, Span};
+use model::{CollectionId, End, FinalUsage, Generation, InstanceId, Span};
 
 use super::Events;
 use super::quota::charged_bands;
@@ -102,8 +102,11 @@ impl Cell {
             // A task that is being removed can still be killed: then an undo does not bring it back.
             // Who is in a hurry need not wait for the notice of somebody who was not.
             Some(StopReason::Kill(KillReason::Now(_))) => false,
-            Some(StopReason::Kill(KillReason::Removed)) => {
-                matches!(why, StopReason::Kill(why) if *why != KillReason::Removed)
+            Some(StopReason::Kill(KillReason::Removed | KillReason::MachineLeft(_))) => {
+                let weaker = |why: &KillReason| {
+                    matches!(why, KillReason::Removed | KillReason::MachineLeft(_))
+                };
+                matches!(why, StopReason::Kill(why) if !weaker(why))
             }
             Some(StopReason::Kill(_)) => matches!(why, StopReason::Kill(KillReason::Now(_))),
         };
@@ -235,18 +238,46 @@ impl Cell {
             self.pending.remove(&id);
         }
         let usage = ending.map_or(FinalUsage::UNMEASURED, |ending| ending.usage);
-        events.add_end(instance, kind, usage);
-        let (owner, left) = (job.owner.clone(), job.charged_limit(instance.index));
+        events.add_end(instance, kind.clone(), usage);
+        let (owner, rest) = (job.owner.clone(), job.charged_limit(instance.index));
         for band in charged_bands(job) {
-            self.quota.charge(&owner, band, left.into());
+            self.quota.charge(&owner, band, rest.into());
             self.quota.refund(&owner, band, charged.into());
         }
-        if job.counts.alive() > 0 {
+        let left = matches!(kind, EventKind::Kill { why: KillReason::MachineLeft(_) });
+        if let Some(machine) = job.machine_of(instance.index) {
+            events.vacated.insert((id, machine));
+        }
+        // A job with one task on every machine goes on without machines.
+        if job.counts.alive() > 0 || left {
             return;
         }
+        let death = job.worst_death();
+        self.end_job(id, death, events);
+    }
+
+    /// A job with one task on every machine that was killed while it had no task ends.
+    pub(super) fn end_without_tasks(
+        &mut self,
+        id: CollectionId,
+        why: &KillReason,
+        events: &mut Events,
+    ) {
+        let alone = |job: &Arc<Job>| {
+            job.machine_tasks.is_some() && job.is_alive() && job.counts.alive() == 0
+        };
+        if self.jobs.get(id).is_some_and(alone) {
+            self.end_job(id, Death::Killed(why.clone()), events);
+        }
+    }
+
+    /// A job whose tasks are all dead ends.
+    fn end_job(&mut self, id: CollectionId, death: Death, events: &mut Events) {
+        let now = self.time;
+        self.every_machine.remove(&id);
+        self.lacking.remove(&id);
         self.update_ends_with_job(id);
         let Some(job) = self.jobs.get_mut(id) else { return };
-        let death = job.worst_death();
         let (transition, kind) = (death.transition(), EventKind::of(&death, None));
         if job.advance(transition, JobState::Dead { at: now, death }).is_err() {
             return;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use event::{EventKind, Subject};
 use model::{Capability, CollectionId, JobName, TaskIndex, TaskSelection, Time, UserName, Version};
-use spec::{FieldChange, JobSpec, UpdatePolicy, limits};
+use spec::{FieldChange, JobSpec, UpdatePolicy};
 
 use super::capability::not_allowed;
 use super::limits::{differs_in_limits, without_own_limit};
@@ -18,8 +18,8 @@ use crate::lifecycle::Stage;
 use crate::state::Tallied;
 use crate::{
     Cell, Changing, Demand, EndsWith, Job, JobPermission, Mutation, NewerUpdate, NewerUpdateState,
-    OutOfBounds, PastVersion, Permission, Permitted, Rejection, Reply, TaskState, Update,
-    UpdateState, VersionEnd,
+    PastVersion, Permission, Permitted, Rejection, Reply, TaskState, Update, UpdateState,
+    VersionEnd,
 };
 
 /// Update a live job to another description, or some of its tasks.
@@ -91,19 +91,6 @@ impl<'a> Opening<'a> {
     }
 }
 
-/// Change the number of tasks of a live job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResizeJob {
-    /// The owner of the job.
-    pub owner: UserName,
-    /// Its name.
-    pub job: JobName,
-    /// The new number of tasks.
-    pub tasks: u32,
-    /// See [`UpdateJob::expected`].
-    pub expected: Option<Version>,
-}
-
 /// What an update does to a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChangeKind {
@@ -161,50 +148,6 @@ impl Change for UpdateJob {
         let id = cell.changeable(by, who, what, ADMINISTER, *expected)?;
         let spec = cell.as_applied(owner, spec, tasks);
         let opening = Opening { tasks, policy: policy.as_ref(), ..Opening::to(&spec) };
-        Ok(cell.open_update(by, id, &opening, events)?.reply(id))
-    }
-}
-
-impl Change for ResizeJob {
-    /// Requires access to the job, which is checked when it is applied.
-    fn allowed(&self, _: &Cell, _: &UserName) -> Result<(), Rejection> {
-        Ok(())
-    }
-
-    fn within_bounds(&self) -> Result<(), Rejection> {
-        if self.tasks == 0 {
-            let (owner, name) = (self.owner.clone(), self.job.clone());
-            return Err(Rejection::NoTasks { owner, name });
-        }
-        if self.tasks > limits::TASKS_MAX {
-            return Err(Rejection::OutOfBounds(OutOfBounds::Tasks(self.tasks)));
-        }
-        Ok(())
-    }
-
-    fn apply(
-        &self,
-        cell: &mut Cell,
-        by: &UserName,
-        events: &mut Events,
-    ) -> Result<Reply, Rejection> {
-        self.within_bounds()?;
-        let Self { owner, job, tasks, expected } = self;
-        let what = || JobPermission::Resize.of(owner, job);
-        let id = cell.changeable(by, (owner, job), what, ADMINISTER, *expected)?;
-        let Some(job) = cell.jobs.get(id) else { return Err(Rejection::NoSuchCollection(id)) };
-        let mut spec = JobSpec::clone(&job.spec);
-        spec.tasks = *tasks;
-        // Overrides of tasks that are removed go with them.
-        spec.overrides.retain(|index, _| index.0 < *tasks);
-        // Tasks that an update leaves as they are stay so.
-        let size = job.spec.tasks;
-        let goes_on = |index: &TaskIndex| index.0 >= size || job.has_or_gets_current(*index);
-        let all = (0..size.max(*tasks)).map(TaskIndex).filter(goes_on);
-        let selected = TaskSelection::Some(all.map(|index| (index, index)).collect()).normalised();
-        text_bounds::description(&spec)?;
-        let (spec, kind) = (Arc::new(spec), OpeningKind::Size);
-        let opening = Opening { tasks: &selected, kind, ..Opening::to(&spec) };
         Ok(cell.open_update(by, id, &opening, events)?.reply(id))
     }
 }
@@ -399,6 +342,7 @@ impl Cell {
         let (mut cell, mut events) = (self.clone(), Events::default());
         cell.time = cell.time.max(now);
         let reply = cell.mutate(by, mutation.change(), &mut events)?;
+        cell.keep_every_machine(&mut events);
         if let Reply::Updated { collection, unchanged: false, .. } = reply {
             cell.stop_all_to_change(collection, &mut events);
         }
@@ -435,7 +379,7 @@ impl Cell {
 
     /// Whether the jobs with which a job ends are alive: else its last tasks are ending, and none may
     /// start.
-    pub(super) fn lives_with(&self, job: &Job) -> Result<(), Rejection> {
+    pub(crate) fn lives_with(&self, job: &Job) -> Result<(), Rejection> {
         let ended = |other: &CollectionId| self.jobs.get(*other).is_none_or(|job| !job.is_alive());
         let Some(other) = job.parent.into_iter().chain(job.alloc_set).find(ended) else {
             return Ok(());
@@ -513,6 +457,9 @@ impl Cell {
         job.update = Some(Arc::new(update));
         job.keep_few_bytes();
         let stage = job.state.stage();
+        if spec.is_on_every_machine() {
+            events.respread.insert(id);
+        }
         self.tally.replace(&owner, tallied, Tallied::of(job));
         self.recharge(&owner, &before, &self.charges_of(id));
         self.updating.insert(id);
@@ -545,7 +492,7 @@ impl Cell {
         }
         let has_it = |index: TaskIndex| {
             let starts = job.task(index).is_some_and(|task| !wants_revival(task));
-            starts && job.has_or_gets_current(index)
+            job.is_free_row(index) || starts && job.has_or_gets_current(index)
         };
         tasks.of(spec.tasks).all(has_it)
     }
@@ -558,6 +505,7 @@ impl Cell {
             return ChangeKind::Remove;
         }
         match &task.state {
+            TaskState::Dead { .. } if job.is_free_row(index) => ChangeKind::Unchanged,
             TaskState::Dead { .. } if wants_revival(task) => ChangeKind::Add,
             TaskState::Dead { .. } => ChangeKind::Unchanged,
             TaskState::Queued { .. } | TaskState::Pending { .. } => ChangeKind::InPlace,
@@ -619,6 +567,7 @@ impl Cell {
             constraints,
             variants: variants.into(),
             volumes: None,
+            machine: None,
             max_per_machine,
             max_per_switch,
         };

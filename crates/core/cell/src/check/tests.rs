@@ -2,6 +2,7 @@
 
 mod allocs;
 mod enrolment;
+mod every_machine;
 mod quota;
 mod replicas;
 

@@ -106,7 +106,9 @@ impl Step<'_> {
             let Some(job) = self.cell.job(instance.collection) else { continue };
             let before = self.before.job(instance.collection).map_or(0, |job| job.down());
             let given_up = match cause {
-                EvictionCause::Updated => job.given_up(self.cell.time()),
+                EvictionCause::Updated => {
+                    job.given_up(self.cell.time()).max(job.pending_on_every_machine())
+                }
                 _ => 0,
             };
             let (down, most) = (job.down(), job.spec.down_max().saturating_add(given_up));

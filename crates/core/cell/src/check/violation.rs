@@ -10,6 +10,7 @@ use model::{
 };
 use thiserror::Error;
 
+use super::every_machine::EveryMachineViolation;
 use crate::feasibility::Sums;
 use crate::lifecycle::{NotAStep, Stage};
 use crate::{Counts, JobState, Total};
@@ -183,6 +184,9 @@ pub enum Violation {
         /// What is wrong.
         why: &'static str,
     },
+    /// A job with one task on every machine is wrong.
+    #[error(transparent)]
+    EveryMachine(#[from] EveryMachineViolation),
     /// The index of claims of volumes disagrees with the volumes.
     #[error("the index of claims of volumes is wrong")]
     ClaimIndex,

@@ -10,6 +10,7 @@ mod constraints;
 mod cores;
 pub mod maxima;
 mod network;
+mod own_machine;
 mod ports;
 mod resources;
 mod shortage;
@@ -23,8 +24,8 @@ pub use variants::VariantsOfPackage;
 
 use std::borrow::Cow;
 
-use model::{InstanceId, Resources};
-use spec::{Constraint, Maximum, Network};
+use model::{InstanceId, MachineId, MachineReport, Resources, UserName};
+use spec::{Constraint, JobSpec, Maximum, Network};
 
 use crate::{Cell, Demand, FailureDomain, Job, Machine, VolumeAsk};
 
@@ -44,6 +45,8 @@ pub struct Request<'a> {
     pub variants: Cow<'a, [VariantsOfPackage]>,
     /// Its volumes; `None` if it asks for none.
     pub volumes: Option<Box<VolumeAsk>>,
+    /// The only machine on which it may run, if its job has one task on every machine.
+    pub machine: Option<MachineId>,
     /// Maximum number of tasks of its job on one machine.
     pub max_per_machine: Option<Maximum>,
     /// Maximum number of tasks of its job on the machines of one switch.
@@ -107,6 +110,7 @@ pub type Check = fn(&Request<'_>, &Offer<'_>) -> Result<(), UnschedulableReason>
 
 /// Every check, cheapest first; a machine that can never fit is reported as such before a full one.
 pub const CHECKS: &[Check] = &[
+    own_machine::check,
     up::check,
     constraints::check,
     variants::check,
@@ -125,6 +129,18 @@ pub const CHECKS: &[Check] = &[
 /// The first unschedulable reason.
 pub fn fits(ask: &Request<'_>, offer: &Offer<'_>) -> Result<(), UnschedulableReason> {
     CHECKS.iter().try_for_each(|check| check(ask, offer))
+}
+
+/// Whether a machine is one on which a job that wants a task on every machine gets one: it has described itself, matches
+/// the hard constraints, and each package has a variant for it. Its size and state do not matter: its task waits.
+#[must_use]
+pub fn suits(cell: &Cell, owner: &UserName, spec: &JobSpec, machine: &Machine) -> bool {
+    let attributes = machine.attributes();
+    let mut hard = spec.task.constraints.iter().filter(|constraint| constraint.hard);
+    let variants = || VariantsOfPackage::of(cell, owner, spec);
+    *machine.report != MachineReport::default()
+        && hard.all(|constraint| constraint.matches(attributes))
+        && variants::missing(&variants(), machine).is_none()
 }
 
 /// Whether a machine that is offered takes tasks at all: it answers, and is not being drained.
@@ -159,6 +175,7 @@ impl<'a> Request<'a> {
             constraints: job.described(index).constraints(index),
             variants: VariantsOfPackage::of(cell, &job.owner, job.described(index)).into(),
             volumes: VolumeAsk::of(job, index).map(Box::new),
+            machine: job.machine_of(index),
             max_per_machine: job.spec.max_per_machine,
             max_per_switch: job.spec.max_per_switch,
         }
@@ -323,6 +340,7 @@ pub(crate) mod testing {
             constraints,
             variants,
             volumes,
+            machine: None,
             max_per_machine,
             max_per_switch,
         }

@@ -6,7 +6,7 @@ use model::{ImageArchitecture, PackageId, PackageKind, UserName};
 use spec::JobSpec;
 
 use super::{Offer, Request, UnschedulableReason};
-use crate::Cell;
+use crate::{Cell, Machine};
 
 /// The attribute with the architecture of a machine, as `uname -m` says it.
 const ARCHITECTURE: &str = "arch";
@@ -44,19 +44,27 @@ impl VariantsOfPackage {
 /// # Errors
 /// When one has none: the first.
 pub fn check(ask: &Request<'_>, offer: &Offer<'_>) -> Result<(), UnschedulableReason> {
-    if ask.variants.is_empty() {
-        return Ok(());
-    }
-    let Some(machine) = offer.machine.attribute(ARCHITECTURE) else { return Ok(()) };
-    let architecture = ImageArchitecture::of_machine(machine);
-    match ask.variants.iter().find(|package| !package.architectures.contains(architecture)) {
+    match missing(&ask.variants, offer.machine) {
         None => Ok(()),
-        Some(without) => Err(UnschedulableReason::NoVariant {
+        Some((without, architecture)) => Err(UnschedulableReason::NoVariant {
             package: Box::new(without.package.clone()),
             kind: without.kind,
             architecture: architecture.into(),
         }),
     }
+}
+
+/// The first package without a variant for the architecture of a machine, and that architecture.
+pub(crate) fn missing<'a>(
+    variants: &'a [VariantsOfPackage],
+    machine: &'a Machine,
+) -> Option<(&'a VariantsOfPackage, &'a str)> {
+    if variants.is_empty() {
+        return None;
+    }
+    let architecture = ImageArchitecture::of_machine(machine.attribute(ARCHITECTURE)?);
+    let lacks = |package: &&VariantsOfPackage| !package.architectures.contains(architecture);
+    variants.iter().find(lacks).map(|package| (package, architecture))
 }
 
 #[cfg(test)]

@@ -94,6 +94,8 @@ pub enum Shareable {
     BareLocks,
     /// Services.
     Services,
+    /// Live jobs with one task on every machine.
+    EveryMachineJobs,
     /// Lock sessions.
     LockSessions,
     /// Versions of packages.

@@ -14,7 +14,7 @@ use spec::{Cores, JobSpec, Network};
 use super::crashes::Crash;
 use super::inputs::Inputs;
 use super::reservation::Reserved;
-use super::{PastVersion, Update};
+use super::{MachineTasks, PastVersion, Update};
 use crate::cow::Row;
 use crate::lifecycle::{NotAStep, Stage, Transition};
 
@@ -54,6 +54,8 @@ pub struct Job {
     /// The versions of its description besides the current one that are still needed.
     pub(crate) others: Vec<(Version, Arc<JobSpec>)>,
     pub(crate) tasks: Row<Task>,
+    /// See [`Job::machine_tasks`]. A pointer, because most jobs have none.
+    pub(crate) machine_tasks: Option<Box<MachineTasks>>,
 
     // Derived from the volumes of machines.
     /// Where the volumes of its tasks are that have some; also of tasks that it has no more.
@@ -271,6 +273,8 @@ pub struct JobParts {
     pub alloc_set: Option<CollectionId>,
     /// Its tasks, in order.
     pub tasks: Vec<Task>,
+    /// See [`Job::machine_tasks`].
+    pub machine_tasks: Option<MachineTasks>,
 }
 
 impl JobState {
@@ -287,6 +291,14 @@ impl JobState {
 }
 
 impl TaskState {
+    /// How it ended, if it is dead.
+    pub(crate) fn death(&self) -> Option<&Death> {
+        match self {
+            Self::Dead { death, .. } => Some(death),
+            _ => None,
+        }
+    }
+
     /// Its stage in the life-cycle diagram.
     #[must_use]
     pub fn stage(&self) -> Stage {
@@ -391,7 +403,7 @@ impl Job {
     #[must_use]
     pub fn from_parts(parts: JobParts) -> Self {
         let JobParts { id, owner, spec, submitted, state, .. } = parts;
-        let JobParts { after, waits_for, parent, alloc_set, tasks, .. } = parts;
+        let JobParts { after, waits_for, parent, alloc_set, tasks, machine_tasks, .. } = parts;
         let JobParts { version, last_version, others, update, history, disrupted, .. } = parts;
         let mut counts = Counts::default();
         tasks.iter().for_each(|task| counts.count(task));
@@ -413,6 +425,7 @@ impl Job {
             parent,
             alloc_set,
             tasks: tasks.into_iter().collect(),
+            machine_tasks: machine_tasks.map(Box::new),
             claims: Arc::default(),
             counts,
             ports,
@@ -603,6 +616,8 @@ impl Job {
     pub fn worst_death(&self) -> Death {
         let size = usize::try_from(self.spec.tasks).unwrap_or(usize::MAX);
         let deaths = self.tasks().take(size).filter_map(|(_, task)| match &task.state {
+            // The machine ended that task, and not the job.
+            TaskState::Dead { death: Death::Killed(KillReason::MachineLeft(_)), .. } => None,
             TaskState::Dead { death, .. } => Some(death),
             _ => None,
         });

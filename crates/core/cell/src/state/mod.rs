@@ -3,6 +3,7 @@
 pub mod crashes;
 mod credentials;
 mod inputs;
+mod every_machine;
 mod job;
 mod locks;
 mod machine;
@@ -25,6 +26,7 @@ pub(crate) use credentials::Tokens;
 pub use credentials::{Credentials, Token, TokenUse};
 pub(crate) use inputs::InputChanges;
 pub use inputs::{Inputs, NoAddress};
+pub use every_machine::{LeftOut, MachineTasks};
 pub use job::{
     Counts, Demand, Health, Job, JobParts, JobState, LastIncarnation, Phase, Placement, Task,
     TaskState,
@@ -107,6 +109,10 @@ pub struct Cell {
     pub(crate) updating: OrdSet<CollectionId>,
     /// The jobs for which replacements were started.
     pub(crate) replaced: OrdSet<CollectionId>,
+    /// The live jobs with one task on every machine.
+    pub(crate) every_machine: OrdSet<CollectionId>,
+    /// Those of them that lack a task for a machine.
+    pub(crate) lacking: OrdSet<CollectionId>,
     /// The machines that are to be drained.
     pub(crate) draining: OrdSet<MachineId>,
     /// The machines that can run no tasks.
@@ -176,6 +182,8 @@ impl Cell {
             pending: OrdSet::new(),
             updating: OrdSet::new(),
             replaced: OrdSet::new(),
+            every_machine: OrdSet::new(),
+            lacking: OrdSet::new(),
             draining: OrdSet::new(),
             not_ready: OrdSet::new(),
             task_networks: OrdMap::new(),
@@ -407,6 +415,11 @@ impl Cell {
     /// The jobs for which replacements were started and not removed yet, oldest first.
     pub fn jobs_with_replacements(&self) -> impl Iterator<Item = &Arc<Job>> {
         self.replaced.iter().filter_map(|id| self.jobs.get(*id))
+    }
+
+    /// The live jobs with one task on every machine, oldest first.
+    pub fn every_machine_jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.every_machine.iter().filter_map(|id| self.jobs.get(*id))
     }
 
     /// The machines that are being drained or were, in the order in which they were added.

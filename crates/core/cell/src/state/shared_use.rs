@@ -7,9 +7,9 @@ use model::{SharedBound, UserName};
 use super::Cell;
 use super::tally::Taken;
 use crate::bounds::{
-    BARE_LOCKS_MAX, DESCRIPTIONS_BYTES_MAX, FILES_BYTES_MAX, FILES_MAX, LOCK_SESSIONS_MAX,
-    PACKAGE_BYTES_MAX, PACKAGES_MAX, SECRET_BYTES_IN_ALL_MAX, SECRETS_MAX, SERVICES_MAX, TASKS_MAX,
-    WAITING_TASKS_MAX,
+    BARE_LOCKS_MAX, DESCRIPTIONS_BYTES_MAX, EVERY_MACHINE_JOBS_MAX, FILES_BYTES_MAX, FILES_MAX,
+    LOCK_SESSIONS_MAX, PACKAGE_BYTES_MAX, PACKAGES_MAX, SECRET_BYTES_IN_ALL_MAX, SECRETS_MAX,
+    SERVICES_MAX, TASKS_MAX, WAITING_TASKS_MAX,
 };
 use crate::state::locks::HeldFiles;
 use crate::state::packages::HeldPackages;
@@ -49,6 +49,7 @@ impl Cell {
             of(name, bound, users.map(|(user, held)| (user.clone(), amount(held))))
         };
         let sessions = self.locks.sessions_of_users.iter();
+        let every_machine = self.every_machine_jobs().map(|job| (job.owner.clone(), 1));
         let services = self.services.by_name.keys().map(|(user, _)| (user.clone(), 1));
         vec![
             of_jobs("tasks", TASKS_MAX, |of| of.stages.all()),
@@ -63,6 +64,7 @@ impl Cell {
                 sessions.map(|(user, number)| (user.clone(), u64::from(*number))),
             ),
             of("services", SERVICES_MAX, services),
+            of("every-machine-jobs", EVERY_MACHINE_JOBS_MAX, every_machine),
             of_packages("packages", PACKAGES_MAX, |of| of.versions),
             of_packages("package-bytes", PACKAGE_BYTES_MAX, |of| of.bytes),
             of_secrets("secrets", SECRETS_MAX, |of| of.number),

@@ -377,12 +377,14 @@ impl Job {
     pub fn is_being_killed(&self) -> bool {
         let ends = |task: &Task| match &task.state {
             TaskState::Queued { .. } | TaskState::Pending { .. } => false,
-            TaskState::Running(placement) => {
-                placement.killed().is_some_and(|why| *why != KillReason::Removed)
-            }
+            TaskState::Running(placement) => placement.killed().is_some_and(|why| {
+                !matches!(why, KillReason::Removed | KillReason::MachineLeft(_))
+            }),
             TaskState::Dead { .. } => true,
         };
-        self.is_alive() && self.tasks().all(|(_, task)| ends(task))
+        // A job with a task on every machine goes on without any.
+        let any = self.machine_tasks.is_none() || self.counts().running > 0;
+        any && self.is_alive() && self.tasks().all(|(_, task)| ends(task))
     }
 
     /// Whether a task is healthy only when its machine says so: it has a health check, or it serves and

@@ -55,6 +55,7 @@ fn job(id: u64, state: JobState, ports: &[u16]) -> Arc<Job> {
 
 fn parts(id: u64, spec: Arc<JobSpec>, tasks: Vec<Task>) -> JobParts {
     JobParts {
+        machine_tasks: None,
         id: CollectionId(id),
         owner: user("ana"),
         spec,

@@ -6,6 +6,7 @@ mod attributes;
 mod autoscaling;
 mod budgets;
 mod enrolment;
+mod every_machine;
 mod evictions;
 mod exhaustive;
 mod follower;

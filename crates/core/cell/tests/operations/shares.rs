@@ -38,6 +38,7 @@ fn cell_with(jobs: u64, job: &JobState, task: &TaskState) -> Cell {
         state: task.clone(),
     };
     let parts = |id| JobParts {
+        machine_tasks: None,
         id: CollectionId(id),
         owner: user("ana"),
         spec: Arc::clone(&spec),

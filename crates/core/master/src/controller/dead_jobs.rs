@@ -150,6 +150,7 @@ mod tests {
         let of = TaskSpec::of(vec!["x".to_owned()]);
         let spec = JobSpec::of(name, model::Band::Free.usual(), tasks, of);
         Arc::new(Job::from_parts(JobParts {
+            machine_tasks: None,
             id: CollectionId(id),
             owner: owner.parse().expect("a name"),
             spec: Arc::new(spec),

@@ -183,6 +183,10 @@ fn step(
         }
         let forced = drain.deadline.filter(|_| drain.force);
         next = earliest(next, forced.map(|deadline| Time(deadline.0.saturating_sub(notice.0))));
+        // Tasks that are on every machine leave when nothing else is left.
+        if !cell.may_leave_now(instance) {
+            continue;
+        }
         match rooms.take(instance) {
             Ok(()) => instances.push(instance),
             // What else leaves in this turn may be the reason.

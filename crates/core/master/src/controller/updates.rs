@@ -112,7 +112,7 @@ pub(crate) fn next_steps(cell: &Cell, job: &Job, update: &Update, now: Time) -> 
         }
         _ => return next,
     };
-    let passed = gate(job, update, undoing, now, &mut next);
+    let passed = gate(cell, job, update, undoing, now, &mut next);
     if let Some(UpdateStep::Fail(_)) = next.steps.last() {
         return next;
     }
@@ -127,7 +127,14 @@ pub(crate) fn next_steps(cell: &Cell, job: &Job, update: &Update, now: Time) -> 
 
 /// The changed tasks that were healthy for long enough, and the first that was not healthy in time.
 /// Returns how many passed.
-fn gate(job: &Job, update: &Update, undoing: bool, now: Time, next: &mut Next) -> usize {
+fn gate(
+    cell: &Cell,
+    job: &Job,
+    update: &Update,
+    undoing: bool,
+    now: Time,
+    next: &mut Next,
+) -> usize {
     let policy = &update.policy;
     let healthy_for = if undoing { Span::ZERO } else { policy.healthy_for };
     let mut passed = 0;
@@ -145,7 +152,9 @@ fn gate(job: &Job, update: &Update, undoing: bool, now: Time, next: &mut Next) -
         let up = task.up_since().filter(|_| task.version == update.target());
         let healthy = up.map(|since| since + healthy_for);
         let late = changing.since + policy.healthy_within;
-        let dead = matches!(task.state, TaskState::Dead { .. });
+        // Nor does it wait for a task whose only machine takes none.
+        let dead =
+            matches!(task.state, TaskState::Dead { .. }) || cell.waits_for_its_machine(job, *index);
         if dead || healthy.is_some_and(|at| at <= now) || undoing && late <= now {
             if next.steps.len() < STEPS_MAX {
                 next.steps.push(UpdateStep::Passed(*index));

@@ -275,3 +275,47 @@ fn volumes_are_a_reason_and_a_task_is_bound_to_the_machine_of_its_claim() {
         "#]],
     );
 }
+
+#[test]
+fn a_task_of_every_machine_is_compared_with_its_own_machine_only() {
+    let machines = "machine m1 cpu=4000 ram=4000 ports=none
+         machine m2 cpu=50 ram=4000 ports=none
+         machine m3 cpu=4000 ram=4000 ports=none";
+    explained(
+        machines,
+        "submit ana/exporter 1 everywhere=yes
+         drain m3",
+        &expect![[r#"
+            tasks 0: fits 1 of 1
+            tasks 1: fits 0 of 1
+              1 is too small (CPU) (0.1 cores asked; m2 has 0.05 cores in all)
+              change: cpu 0.1 cores → 0.05 cores
+            tasks 2: fits 0 of 1
+              1 is draining ()
+        "#]],
+    );
+}
+
+#[test]
+fn each_task_of_every_machine_is_placed_on_its_own_and_preempts_there() {
+    let cell = cell(
+        "machine m1 cpu=1000 ram=4000 ports=none
+         machine m2 cpu=1000 ram=4000 ports=none",
+        "submit ana/batch 1 priority=110 cpu=1000 ram=100
+         assign 1-0-1 m2
+         submit ana/exporter 1 everywhere=yes",
+    );
+    let mut engine = Engine::new(&cell, Settings::default());
+    let job = cell.job(CollectionId(2)).expect("the exporter");
+    let placed: Vec<_> = [TaskIndex(0), TaskIndex(1)]
+        .into_iter()
+        .map(|index| {
+            let class = engine.join(&cell, job, index);
+            let instance = job.instance(index).expect("a task");
+            let assignment = engine.place(&cell, class, instance, cell.time());
+            let assignment = assignment.expect("it fits");
+            (assignment.machine, assignment.victims.len())
+        })
+        .collect();
+    assert_eq!(placed, [(MachineId(1), 0), (MachineId(2), 1)]);
+}

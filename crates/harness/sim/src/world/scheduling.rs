@@ -326,7 +326,8 @@ fn proposals(cell: &Cell, now: Time, random: &mut Random) -> Vec<Assignment> {
         let instance = model::TaskId { collection: job.id, index }.generation(task.generation);
         let alloc = alloc(cell, job, random);
         let its = alloc.and_then(|alloc| cell.machine(cell.placement(alloc)?.machine));
-        let machine = its.unwrap_or(machine);
+        let own = job.machine_of(index).and_then(|machine| cell.machine(machine));
+        let machine = its.or(own).unwrap_or(machine);
         let ports = machine.free_ports(job.port_count(index), &[]);
         let takes_address = job.network(index).is_own() && alloc.is_none();
         let address = if takes_address { machine.free_address(&[]) } else { None };

@@ -187,7 +187,8 @@ fn unsettled_drain(cell: &Cell) -> Option<String> {
     for machine in cell.drained_machines() {
         let expired = machine.drain.as_ref().is_some_and(|drain| drain.expired.is_some());
         let leaving = if expired { Vec::new() } else { cell.to_leave(machine.id) };
-        if let Some(instance) = leaving.iter().find(|id| cell.may_disrupt(**id).is_ok()) {
+        let may = |id: &&InstanceId| cell.may_leave_now(**id) && cell.may_disrupt(**id).is_ok();
+        if let Some(instance) = leaving.iter().find(may) {
             return Some(format!("{instance} may leave {}, which is drained", machine.name));
         }
     }

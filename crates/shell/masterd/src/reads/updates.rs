@@ -339,6 +339,7 @@ impl Reads<'_> {
             version: living.map_or(0, |job| job.last_version.0),
             size: spec.tasks,
             total: Some((&spec.total()).into()),
+            every_machine: spec.is_on_every_machine(),
             ..v1::PlanResponse::default()
         };
         let mutation: Mutation = match living {
@@ -364,7 +365,8 @@ impl Reads<'_> {
         } else {
             let kind = v1::ChangeKind::Add.into();
             let all = v1::IndexRange { first: 0, last: spec.tasks.saturating_sub(1) };
-            plan.tasks = vec![v1::PlannedTasks { kind, count: spec.tasks, tasks: vec![all] }];
+            let tasks = (spec.tasks > 0).then_some(all).into_iter().collect();
+            plan.tasks = vec![v1::PlannedTasks { kind, count: spec.tasks, tasks }];
         }
         match self.cell.preview(self.now, self.me, &mutation) {
             Err(rejection) => plan.rejected = self.why_rejected(&rejection),

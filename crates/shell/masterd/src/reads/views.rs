@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::v1;
 use api::v1::state_reason::Reason;
 use cell::{
-    Cell, Death, EvictionCause, Health, Job, JobState, KillReason, Machine, MachineState,
+    Cell, Death, EvictionCause, Health, Job, JobState, KillReason, LeftOut, Machine, MachineState,
     PendingCause, Phase, Placement, Rescheduling, StopReason, TaskState, Volume,
 };
 use model::{
@@ -19,6 +19,9 @@ use crate::reads::updates;
 
 /// How many of the user's own jobs, and of others', are searched for a nearest name.
 const NEAREST_AMONG: usize = 500;
+
+/// How many machines without a task of a job with one on every machine are shown.
+const WITHOUT_TASK_SHOWN: usize = 100;
 
 /// A job at a time, with or without its tasks, and without its description: [`Reads::job`] adds
 /// that, as the caller may see it.
@@ -79,7 +82,29 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) ->
             .update
             .as_ref()
             .map(|update| updates::status(cell, job, update, now, with_tasks)),
+        without_task: without_task(cell, job),
+        machines_without_task: number_without_task(job),
     }
+}
+
+/// The machines that suit a job with one task on every machine and have no task of it, and why.
+fn without_task(cell: &Cell, job: &Job) -> Vec<v1::MachineWithoutTask> {
+    let all = job.machine_tasks().into_iter().flat_map(|tasks| tasks.left_out());
+    let why = |why| match (why, cell.quota_lacking_for_machine(job)) {
+        (LeftOut::Quota, Some((band, dimension))) => format!("quota of {band} {dimension}"),
+        (LeftOut::Quota, None) => "quota".to_owned(),
+        (LeftOut::Tasks, _) => "the maximum number of tasks".to_owned(),
+    };
+    let shown = |(machine, left_out)| v1::MachineWithoutTask {
+        machine: machine_name(cell, machine),
+        why: why(left_out),
+    };
+    all.take(WITHOUT_TASK_SHOWN).map(shown).collect()
+}
+
+fn number_without_task(job: &Job) -> u32 {
+    let all = job.machine_tasks().map_or(0, |tasks| tasks.left_out().count());
+    u32::try_from(all).unwrap_or(u32::MAX)
 }
 
 /// Adds to each alloc the tasks of those jobs that are in it.
@@ -166,6 +191,10 @@ pub(crate) fn task_status(cell: &Cell, job: &Job, index: TaskIndex) -> v1::TaskS
         let usage = &incarnation.usage;
         status.last_usage = (*usage != FinalUsage::UNMEASURED).then(|| usage.into());
         status.machine = machine_name(cell, incarnation.machine);
+    }
+    // A task that is to be on a certain machine shows it, wherever its row was before.
+    if let Some(machine) = job.machine_of(index) {
+        status.machine = machine_name(cell, machine);
     }
     match &task.state {
         TaskState::Queued { since } => {
@@ -285,6 +314,7 @@ fn kill_reason(cell: &Cell, why: &KillReason) -> String {
             format!("{}, which it was to run after, did not finish", job_name(cell, *job))
         }
         KillReason::Removed => "its job needs it no more".to_owned(),
+        KillReason::MachineLeft(_) => why.to_string(),
     }
 }
 
@@ -331,6 +361,8 @@ pub(crate) fn why_pending(
         scores: Vec::new(),
         rejecting: rejecting(cell, job, chosen),
         starting: starting_again(cell, job, chosen),
+        without_task: without_task(cell, job),
+        machines_without_task: number_without_task(job),
     }
 }
 
@@ -429,6 +461,7 @@ fn group(cell: &Cell, job: &Job, group: &Group<'_>, now: Time) -> v1::PendingGro
         last_end_text: group.last_end.as_ref().map(ToString::to_string).unwrap_or_default(),
         machines: count(group.machines),
         fits: count(group.fits),
+        own_machine: group.own_machine.as_ref().map(ToString::to_string).unwrap_or_default(),
         unschedulable_reasons: group.reasons.iter().map(unschedulable_reason).collect(),
         cause: pending_cause(cell, group.cause),
         pending_cause: Some((&group.cause).into()),

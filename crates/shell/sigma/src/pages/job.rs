@@ -243,6 +243,10 @@ fn tasks(asker: &PageClient, status: &v1::JobStatus, job: &str, used: &[v1::Task
                 }
             } }
         } }
+        @if status.machines_without_task > 0 {
+            p class="muted" { (status.machines_without_task) " machines without a task: "
+                @for without in status.without_task.iter().take(3) { (without.machine) " (" (without.why) ") " } }
+        }
         @if status.tasks.len() > ROWS {
             p class="muted" { "The table has the first " (ROWS) " of " (status.tasks.len()) " tasks; the grid has all." }
         }

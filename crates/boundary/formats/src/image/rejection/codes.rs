@@ -46,7 +46,7 @@ codes! {
     }
     Shareable {
         Tasks, WaitingTasks, DescriptionBytes, Files, FileBytes, BareLocks, Services, LockSessions,
-        Packages, PackageBytes, Secrets, SecretBytes
+        Packages, PackageBytes, Secrets, SecretBytes, EveryMachineJobs
     }
     NewerUpdateState { Rolling, Paused, Succeeded, Undoing, Undone, Closed }
     LimitsHindrance { Undoing, NotComplete, Falling }

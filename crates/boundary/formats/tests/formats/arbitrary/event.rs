@@ -46,6 +46,7 @@ fn kill_reason() -> impl Strategy<Value = KillReason> {
     prop_oneof![
         name().prop_map(KillReason::User),
         name().prop_map(KillReason::Now),
+        name().prop_map(KillReason::MachineLeft),
         collection().prop_map(KillReason::ParentEnded),
         collection().prop_map(KillReason::PredecessorEnded),
         collection().prop_map(KillReason::AllocSetEnded),

@@ -321,6 +321,7 @@ pub(crate) fn valid_job() -> BoxedStrategy<JobSpec> {
                 after,
                 parent,
                 metrics: None,
+                sizing: spec::Sizing::Number,
             }
         },
     );
@@ -499,6 +500,7 @@ pub(crate) fn any_job() -> BoxedStrategy<JobSpec> {
                 after,
                 parent,
                 metrics: None,
+                sizing: spec::Sizing::Number,
             }
         },
     );

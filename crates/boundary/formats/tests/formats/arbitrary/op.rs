@@ -327,6 +327,7 @@ fn of_services() -> BoxedStrategy<Rejection> {
         }),
         (name(), name()).prop_map(|(user, name)| Rejection::NameOfJob { user, name }),
         (name(), name()).prop_map(|(user, name)| Rejection::NameOfService { user, name }),
+        (name(), name()).prop_map(|(owner, name)| Rejection::OnEveryMachine { owner, name }),
     ]
     .boxed()
 }

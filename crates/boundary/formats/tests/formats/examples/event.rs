@@ -148,6 +148,7 @@ fn of_updated_tasks() -> Vec<EventKind> {
         EventKind::Evict { cause: EvictionCause::Updated },
         EventKind::Stop { why: StopReason::Evict(EvictionCause::Updated) },
         EventKind::Kill { why: KillReason::Removed },
+        EventKind::Kill { why: KillReason::MachineLeft(name("m1")) },
     ]
 }
 

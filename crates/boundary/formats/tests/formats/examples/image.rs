@@ -253,6 +253,7 @@ fn job(id: u64, called: &str, state: JobState, tasks: Vec<Task>) -> JobParts {
     // Its tasks are not where a volume of theirs is.
     spec.task.volumes.clear();
     JobParts {
+        machine_tasks: None,
         id: CollectionId(id),
         owner: name("ana"),
         spec: Arc::new(spec),

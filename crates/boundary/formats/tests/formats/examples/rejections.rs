@@ -229,6 +229,7 @@ pub(crate) fn of_bounds() -> Vec<Rejection> {
         Shareable::FileBytes,
         Shareable::BareLocks,
         Shareable::Services,
+        Shareable::EveryMachineJobs,
         Shareable::Packages,
         Shareable::PackageBytes,
         Shareable::LockSessions,

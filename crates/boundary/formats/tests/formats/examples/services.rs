@@ -38,6 +38,7 @@ pub(super) fn answers() -> Vec<Result<Reply, Rejection>> {
         Ok(Reply::ServiceSet { before: Some(service("ana", &["ben"])) }),
         Err(Rejection::NoSuchService { user: name("ana"), name: name("web") }),
         Err(Rejection::NameOfJob { user: name("ana"), name: name("web") }),
+        Err(Rejection::OnEveryMachine { owner: name("ana"), name: name("web") }),
         Err(Rejection::NameOfService { user, name: job }),
     ]
 }

@@ -335,6 +335,7 @@ fn of_kill(why: &KillReason) -> String {
         KillReason::PredecessorEnded(_) => "killed with its predecessor".to_owned(),
         KillReason::AllocSetEnded(_) => "killed with its alloc set".to_owned(),
         KillReason::Removed => "removed".to_owned(),
+        KillReason::MachineLeft(_) => "left by its machine".to_owned(),
     }
 }
 
