@@ -59,6 +59,7 @@ const JOB: Shape = Shape {
         "ports",
         "network",
         "healthCheck",
+        "readiness",
         "notice",
         "constraints",
         "volumes",
@@ -85,8 +86,14 @@ const JOB: Shape = Shape {
     spellings: SPELLINGS,
 };
 /// Those of canonical JSON.
-const SPELLINGS: &[&str] =
-    &["cpuMilli", "ramBytes", "diskBytes", "diskRateBytes", network::NUMBERS_SPELLING];
+const SPELLINGS: &[&str] = &[
+    "cpuMilli",
+    "ramBytes",
+    "diskBytes",
+    "diskRateBytes",
+    network::NUMBERS_SPELLING,
+    network::STATIC_SPELLING,
+];
 const MAXIMUM: Shape = Shape {
     of: "a maximum",
     expected: "a number of tasks, or one that is hard: { tasks: 1, hard: true }",
@@ -139,9 +146,15 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
     task.processes = usual.processes.unwrap_or(task.processes);
     task.ports = usual.ports.unwrap_or_default();
     task.network = network;
+    let (static_ports, others) = network::static_ports(&fields, found);
+    (task.static_ports, task.ports) =
+        (static_ports, task.ports.into_iter().chain(others).collect());
     task.cores = fields.read("cores", found, cores).unwrap_or_default();
     task.cpu_slack = fields.read("cpuSlack", found, truth).unwrap_or(true);
     task.health_check = usual.health_check;
+    task.readiness = fields
+        .get("readiness")
+        .and_then(|value| health::health_check(value, top.field("readiness"), found));
     task.notice = usual.notice.unwrap_or(task.notice);
     task.constraints = usual.constraints.unwrap_or_default();
     task.volumes = match fields.get("volumes") {

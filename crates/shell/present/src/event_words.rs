@@ -152,7 +152,8 @@ fn detail(record: &Record) -> String {
         EventKind::Stop { why: StopReason::Evict(cause) } => {
             with(format!("to be evicted: {}", evicted(record, cause)))
         }
-        EventKind::Health { check: Some(check), .. } => with(check.escape_debug().to_string()),
+        EventKind::Health { check: Some(check), .. }
+        | EventKind::Unready { check: Some(check) } => with(check.escape_debug().to_string()),
         EventKind::Saved { attempts: 1, .. } => with("after 1 attempt".to_owned()),
         EventKind::Saved { attempts, .. } => with(format!("after {attempts} attempts")),
         EventKind::SaverGivenUp { reason, .. } => with(one_line(reason)),

@@ -197,6 +197,12 @@ pub enum EventKind {
         /// What the check said that changed it, if anything.
         check: Option<Arc<str>>,
     },
+    /// It is healthy, and its readiness check fails: clients should not come to it. It is ready again
+    /// when it is healthy again.
+    Unready {
+        /// What the check said, if anything.
+        check: Option<Arc<str>>,
+    },
     /// It is being stopped, and has been given notice.
     Stop {
         /// The reason.
@@ -558,6 +564,7 @@ impl EventKind {
             Self::Start { .. } => "START",
             Self::Health { healthy: true, .. } => "HEALTHY",
             Self::Health { healthy: false, .. } => "UNHEALTHY",
+            Self::Unready { .. } => "UNREADY",
             Self::Stop { .. } => "STOP",
             Self::Saved { .. } => "SAVED",
             Self::SaverGivenUp { .. } => "SAVER_GIVEN_UP",

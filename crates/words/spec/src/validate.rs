@@ -13,9 +13,9 @@ mod policy;
 mod programs;
 mod volumes;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use model::{Bytes, MilliCores, PackageReference, PortName, Resources, Span};
+use model::{Bytes, MilliCores, PortName, Resources, Span};
 use thiserror::Error;
 
 pub use autoscale::AutoscaleProblem;
@@ -122,9 +122,15 @@ pub enum ProblemKind {
     /// Ports with numbers in the host's network.
     #[error(
         "gives numbers, but in the network of the host the cell assigns them: list the names, such \
-         as ports: ['http'], or ask for network: 'own'"
+         as ports: ['http'], or ask for a static one, ports: {{ http: {{ static: 80 }} }}, or network: 'own'"
     )]
     PortsWithNumbers,
+    /// Static ports in a network of the task's own.
+    #[error(
+        "gives static numbers, but with network: 'own' each task has an address of its own, where every \
+         number is its own, too: write ports: {{ http: 443 }}"
+    )]
+    StaticPortsOfOwnNetwork,
     /// Ports of one task in a network of its own.
     #[error(
         "cannot differ from task to task with network: 'own': leave it out, and give all ports in \
@@ -413,9 +419,10 @@ impl Problems {
                 self.of_a_task(&top.field("files"), !task.files.is_empty());
                 self.of_a_task(&top.field("secrets"), !task.secrets.is_empty());
                 self.of_a_task(&top.field("secretEnv"), !task.secret_env.is_empty());
-                let has_ports = !task.ports.is_empty() || !task.network.numbers().is_empty();
+                let has_ports = !task.ports.is_empty() || task.numbers().next().is_some();
                 self.of_a_task(&top.field("ports"), has_ports);
                 self.of_a_task(&top.field("healthCheck"), task.health_check.is_some());
+                self.of_a_task(&top.field("readiness"), task.readiness.is_some());
                 self.of_a_task(&top.field("kernelFeatures"), !task.kernel_features.is_empty());
                 self.of_a_task(&top.field("api"), task.api);
                 self.of_a_task(&top.field("volumes"), !task.volumes.is_empty());
@@ -435,16 +442,6 @@ impl Problems {
         }
     }
 
-    fn packages(&mut self, at: &Location<'_>, packages: &BTreeSet<PackageReference>) {
-        self.count(at, packages.len(), limits::PACKAGES_MAX, "packages");
-        let mut names = BTreeSet::new();
-        for (position, package) in packages.iter().enumerate() {
-            if !names.insert(&package.name) {
-                self.add(&at.element(position), ProblemKind::SamePackageName);
-            }
-        }
-    }
-
     fn of_a_task(&mut self, at: &Location<'_>, given: bool) {
         if given {
             self.add(at, ProblemKind::OfATask);
@@ -459,6 +456,9 @@ impl Problems {
         self.count(&top.field("ports"), ports, limits::PORTS_MAX, "ports");
         if let Some(check) = &task.health_check {
             self.health_check(&top.field("healthCheck"), check);
+        }
+        if let Some(check) = &task.readiness {
+            self.health_check(&top.field("readiness"), check);
         }
         self.notice(&top.field("notice"), task.notice);
         self.constraints(&top.field("constraints"), &task.constraints);

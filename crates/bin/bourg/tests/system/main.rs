@@ -92,6 +92,7 @@ mod shown;
 mod sigma;
 mod sim;
 mod spike;
+mod static_ports;
 mod task_identity;
 mod task_metrics;
 mod task_view;

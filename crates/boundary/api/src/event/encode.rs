@@ -194,6 +194,7 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
             wire.number(1, u64::from(*healthy));
             wire.text(2, check.as_deref().unwrap_or_default());
         }),
+        EventKind::Unready { check } => wire.given_text(200, check.as_deref().unwrap_or_default()),
         EventKind::Stop { why } => wire.message(22, |wire| stop_reason(wire, why)),
         EventKind::Saved { machine, attempts } => wire.message(110, |wire| {
             wire.number(1, machine.0);

@@ -171,6 +171,9 @@ impl From<&EventKind> for Kind {
                 let check = check.as_deref().unwrap_or_default().to_owned();
                 Self::Health(message::HealthChange { healthy: *healthy, check })
             }
+            EventKind::Unready { check } => {
+                Self::Unready(check.as_deref().unwrap_or_default().to_owned())
+            }
             EventKind::Stop { why } => Self::Stop(why.into()),
             EventKind::Saved { machine, attempts } => {
                 Self::Saved(message::Saved { machine: machine.0, attempts: *attempts })
@@ -372,6 +375,7 @@ impl TryFrom<Kind> for EventKind {
                 let (healthy, check) = (change.healthy, read::check_text(&change.check));
                 Self::Health { healthy, check }
             }
+            Kind::Unready(check) => Self::Unready { check: read::check_text(&check) },
             Kind::Stop(why) => Self::Stop { why: why.try_into().field("stop")? },
             Kind::Saved(message::Saved { machine, attempts }) => {
                 Self::Saved { machine: MachineId(machine), attempts }

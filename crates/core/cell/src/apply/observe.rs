@@ -43,6 +43,9 @@ impl Cell {
             Observation::NotHealthyYet { instance, check } => {
                 self.not_healthy_yet(machine, *instance, check)
             }
+            Observation::Unready { instance, check } => {
+                self.unready(machine, *instance, check, events)
+            }
             Observation::Ended { instance, end, usage } => {
                 self.ended(machine, *instance, Ending { end, usage: *usage }, events)
             }
@@ -115,7 +118,8 @@ impl Cell {
     ) -> Observed {
         let new = if healthy { Health::Healthy } else { Health::Unhealthy };
         let is_checked = self.jobs.get(instance.collection).is_some_and(|job| {
-            job.described(instance.index).health_check(instance.index).is_some()
+            let spec = job.described(instance.index);
+            spec.health_check(instance.index).is_some() || spec.task.readiness.is_some()
         });
         match self.placed_there(machine, instance, None)?.phase {
             Phase::Started { at, health, since } if health != new => {
@@ -129,6 +133,26 @@ impl Cell {
         let check = cut_check(check);
         self.set_check(instance, check.clone());
         events.add(Subject::Task(instance), EventKind::Health { healthy, check });
+        Ok(())
+    }
+
+    fn unready(
+        &mut self,
+        machine: MachineId,
+        instance: InstanceId,
+        check: &str,
+        events: &mut Events,
+    ) -> Observed {
+        match self.placed_there(machine, instance, None)?.phase {
+            Phase::Started { at, health, .. } if health != Health::Unready => {
+                let phase = Phase::Started { at, health: Health::Unready, since: self.time };
+                self.set_phase(instance, phase);
+            }
+            _ => return Err(ObservationRefused::NothingNew(instance)),
+        }
+        let check = cut_check(check);
+        self.set_check(instance, check.clone());
+        events.add(Subject::Task(instance), EventKind::Unready { check });
         Ok(())
     }
 

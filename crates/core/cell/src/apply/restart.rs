@@ -143,7 +143,7 @@ impl Cell {
             let (user, name) = (owner.clone(), name.clone());
             return Err(Rejection::NameOfService { user, name });
         }
-        self.check_needed_capabilities(by, &job.spec)?;
+        self.may_submit(by, &job.spec)?;
         self.check_packages(owner, &job.spec, alive.then_some(job))?;
         self.check_secrets(owner, &job.spec)?;
         let Some(update) = job.open_update().filter(|_| alive) else { return Ok(()) };

@@ -32,6 +32,7 @@ mod sessions;
 mod shares;
 mod shortages;
 mod shown;
+mod static_ports;
 mod submissions;
 mod unreachable;
 mod updates;

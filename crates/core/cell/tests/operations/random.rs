@@ -40,6 +40,7 @@ const ACTIONS: &[UpdateAction] =
 enum Report {
     Started,
     Health(bool),
+    Unready,
     Ended(End, FinalUsage),
 }
 
@@ -78,6 +79,7 @@ fn reported() -> impl Strategy<Value = Report> {
     prop_oneof![
         2 => Just(Report::Started),
         1 => any::<bool>().prop_map(Report::Health),
+        1 => Just(Report::Unready),
         2 => (end(), usage()).prop_map(|(end, usage)| Report::Ended(end, usage)),
     ]
 }
@@ -94,6 +96,8 @@ fn mutation(packages: WithPackages) -> BoxedStrategy<Mutation> {
     let mut options = vec![
         "cpu=300",
         "ports=a,b",
+        "static-ports=s:443",
+        "readiness=http",
         "cpu=0",
         "delay=0",
         "big=0:700",
@@ -289,6 +293,7 @@ fn observation(instance: InstanceId, what: Report) -> Observation {
     match what {
         Report::Started => Observation::Started { instance },
         Report::Health(healthy) => Observation::Health { instance, healthy, check: String::new() },
+        Report::Unready => Observation::Unready { instance, check: String::new() },
         Report::Ended(end, usage) => Observation::Ended { instance, end, usage },
     }
 }
