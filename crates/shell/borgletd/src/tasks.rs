@@ -20,8 +20,8 @@ use linux::record::{self, BindablePorts, Jail, Root, Rotation};
 use linux::task::{Inspection, LostReason, Resized, ShimServer, TaskDirectory};
 use linux::uid::Holder;
 use model::{
-    Bytes, End, FinalUsage, InstanceId, KernelFeature, LogIndex, Resources, RestoreEpoch, Span,
-    Stamp, Subnet, Term, Time, UserName,
+    Bytes, End, FinalUsage, InstanceId, KernelFeature, LogIndex, PortName, Resources, RestoreEpoch,
+    Span, Stamp, Subnet, Term, Time, UserName,
 };
 use process::clock::wall_clock;
 use spec::{LogPolicy, LogSettings};
@@ -331,7 +331,7 @@ impl Files {
                 None => self.bindable(ports.iter().map(|(_, port)| *port)),
             },
             network,
-            capabilities: capabilities(&launch.desired),
+            capabilities: capabilities(&launch.desired, self.isolation),
         })
     }
 
@@ -620,9 +620,11 @@ fn is_never_started(task: &TaskDirectory) -> bool {
 /// A host name for a task: `job-index`, truncated to the length of a label.
 /// The numbers of the Linux capabilities that a task keeps: those that it asks for, and the one to bind a
 /// port below 1024 that it was given.
-fn capabilities(desired: &Desired) -> Vec<u8> {
+fn capabilities(desired: &Desired, isolation: Isolation) -> Vec<u8> {
     let mut features = desired.spec.kernel_features.clone();
-    if desired.machine_ports().iter().any(|(_, port)| *port < UNPRIVILEGED_PORT) {
+    let is_low = |(_, port): &(PortName, u16)| *port < UNPRIVILEGED_PORT;
+    // Without root nobody can give it one.
+    if isolation == Isolation::Jail && desired.machine_ports().iter().any(is_low) {
         features.insert(KernelFeature::NetBindService);
     }
     features.iter().map(|feature| feature.number()).collect()

@@ -472,7 +472,8 @@ prop_compose! {
             None => Kind::Job { alloc_set },
             Some(users) => {
                 (task.cmd, task.env, task.ports) = Default::default();
-                task.health_check = None;
+                (task.health_check, task.readiness) = (None, None);
+                task.static_ports.clear();
                 task.kernel_features.clear();
                 task.packages.clear();
                 task.image = None;

@@ -618,7 +618,7 @@ fn a_long_sequence_places_and_ends_tasks() {
     // An autoscaler of random limits is always out of bounds.
     assert_eq!(
         seen.len(),
-        69,
+        70,
         "every kind of event but the cell's own and an autoscaler's: {seen:?}"
     );
     assert_eq!(cell.check(), []);
