@@ -222,6 +222,7 @@ impl TryFrom<v1::TaskReport> for TaskReport {
             status: match report.status.ok_or(Fault::UnknownKind)? {
                 Status::Starting(v1::Nothing {}) => TaskStatus::Starting,
                 Status::Running(Running { healthy }) => TaskStatus::Running { healthy },
+                Status::Unready(v1::Nothing {}) => TaskStatus::Unready,
                 Status::Stopping(v1::Nothing {}) => TaskStatus::Stopping,
                 Status::Ended(end) => TaskStatus::Ended(end.try_into().field("ended")?, usage),
             },
@@ -236,6 +237,7 @@ impl From<&TaskStatus> for Status {
         match status {
             TaskStatus::Starting => Self::Starting(v1::Nothing {}),
             TaskStatus::Running { healthy } => Self::Running(Running { healthy: *healthy }),
+            TaskStatus::Unready => Self::Unready(v1::Nothing {}),
             TaskStatus::Stopping => Self::Stopping(v1::Nothing {}),
             TaskStatus::Ended(end, _) => Self::Ended(end.into()),
         }

@@ -11,7 +11,7 @@ use spec::{
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
 use crate::task::{
-    all_shown, cores, cores_number, network, network_fields, outputs, on_change, on_change_number, texts,
+    all_shown, cores, cores_number, network, network_fields, outputs, on_change, on_change_number, read_static_ports, static_ports, texts,
 };
 use crate::{autoscale, file, read, v1};
 
@@ -129,9 +129,11 @@ impl From<&JobSpec> for v1::JobSpec {
             cores: cores_number(job.task.cores),
             cpu_slack: (!job.task.cpu_slack).then_some(false),
             ports: texts(&job.task.ports),
+            static_ports: static_ports(&job.task.static_ports),
             network,
             port_numbers,
             health_check: job.task.health_check.as_ref().map(Into::into),
+            readiness: job.task.readiness.as_ref().map(Into::into),
             notice: Some(duration(job.task.notice)),
             constraints: job.task.constraints.iter().map(Into::into).collect(),
             overrides: job.overrides.iter().map(change).collect(),
@@ -191,8 +193,10 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             cores: cores(job.cores)?,
             cpu_slack: job.cpu_slack.unwrap_or(true),
             ports: read::set(&job.ports, "ports")?,
+            static_ports: read_static_ports(&job.static_ports)?,
             network: network(job.network, &job.port_numbers)?,
             health_check: read::optional(job.health_check, "healthCheck")?,
+            readiness: read::optional(job.readiness, "readiness")?,
             notice: read::span(job.notice, "notice")?,
             constraints: read::list(job.constraints, "constraints")?,
             kernel_features: read::set(&job.kernel_features, "kernelFeatures")?,

@@ -21,15 +21,30 @@ pub(crate) fn network_fields(network: &Network) -> (i32, BTreeMap<String, u32>) 
     (number.into(), network.numbers().iter().map(named).collect())
 }
 
+/// Ports with static numbers.
+pub(crate) fn static_ports(ports: &BTreeMap<PortName, u16>) -> BTreeMap<String, u32> {
+    ports.iter().map(|(name, number)| (name.to_string(), (*number).into())).collect()
+}
+
 /// The same, from a message.
-pub(crate) fn network(network: i32, numbers: &BTreeMap<String, u32>) -> Result<Network, Malformed> {
+pub(crate) fn read_static_ports(
+    ports: &BTreeMap<String, u32>,
+) -> Result<BTreeMap<PortName, u16>, Malformed> {
+    port_numbers(ports).field("staticPorts")
+}
+
+fn port_numbers(numbers: &BTreeMap<String, u32>) -> Result<BTreeMap<PortName, u16>, Malformed> {
     let number = |(text, port): (&String, &u32)| {
         let name: PortName = text.parse().map_err(Fault::from).key(text)?;
         let out = Fault::OutOfRange { is: (*port).into(), least: 0, most: u16::MAX.into() };
         Ok((name, u16::try_from(*port).map_err(|_| out).key(text)?))
     };
-    let ports = numbers.iter().map(number).collect::<Result<BTreeMap<_, _>, Malformed>>();
-    let ports = ports.field("portNumbers")?;
+    numbers.iter().map(number).collect()
+}
+
+/// A network, from a message.
+pub(crate) fn network(network: i32, numbers: &BTreeMap<String, u32>) -> Result<Network, Malformed> {
+    let ports = port_numbers(numbers).field("portNumbers")?;
     let is_own = |network: v1::Network| Some(network == v1::Network::Own);
     match read::value(network, is_own, "network")? {
         true => Ok(Network::Own { ports }),
@@ -116,7 +131,9 @@ impl From<&TaskSpec> for v1::TaskSpec {
             cores: cores_number(task.cores),
             cpu_slack: (!task.cpu_slack).then_some(false),
             ports: texts(&task.ports),
+            static_ports: static_ports(&task.static_ports),
             health_check: task.health_check.as_ref().map(Into::into),
+            readiness: task.readiness.as_ref().map(Into::into),
             notice: Some(duration(task.notice)),
             kernel_features: texts(&task.kernel_features),
             api: task.api,
@@ -150,7 +167,9 @@ impl TryFrom<v1::TaskSpec> for TaskSpec {
             cpu_slack: task.cpu_slack.unwrap_or(true),
             ports: read::set(&task.ports, "ports")?,
             network: network(task.network, &task.port_numbers)?,
+            static_ports: read_static_ports(&task.static_ports)?,
             health_check: read::optional(task.health_check, "healthCheck")?,
+            readiness: read::optional(task.readiness, "readiness")?,
             notice: read::span(task.notice, "notice")?,
             constraints: Vec::new(),
             kernel_features: read::set(&task.kernel_features, "kernelFeatures")?,

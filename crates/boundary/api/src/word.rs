@@ -227,8 +227,12 @@ impl From<Member> for v1::MemberState {
 }
 
 impl Words for v1::Health {
-    const WORDS: &'static [(Self, &'static str)] =
-        &[(Self::Unknown, "UNKNOWN"), (Self::Healthy, "HEALTHY"), (Self::Unhealthy, "UNHEALTHY")];
+    const WORDS: &'static [(Self, &'static str)] = &[
+        (Self::Unknown, "UNKNOWN"),
+        (Self::Healthy, "HEALTHY"),
+        (Self::Unhealthy, "UNHEALTHY"),
+        (Self::Unready, "UNREADY"),
+    ];
 }
 
 impl Words for v1::Band {

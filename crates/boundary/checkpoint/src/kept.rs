@@ -207,6 +207,7 @@ fn of_task(task: &Task) -> String {
                 Health::Unknown => "started".to_owned(),
                 Health::Healthy => "healthy".to_owned(),
                 Health::Unhealthy => "unhealthy".to_owned(),
+                Health::Unready => "not ready".to_owned(),
             },
         },
         TaskState::Dead { death: Death::Killed(why), .. } => killed(why),

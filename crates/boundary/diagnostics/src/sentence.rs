@@ -180,6 +180,10 @@ pub fn sentence(rejection: &Rejection) -> String {
             let (what, next) = reason::shareable(*what);
             format!("no more {what}: {why}; {next}")
         }
+        Rejection::StaticPortOfMachines { port, number, range } => format!(
+            "port {port} cannot have the static number {number}: the cell's machines give the ports {range} to \
+             tasks that ask for one by its name alone; choose a number beyond that, or no number"
+        ),
         Rejection::AddressTaken(machine) => format!("machine {machine} already has that address"),
         Rejection::RevokesOneself(user) => {
             format!("{user} cannot revoke {user}: another administrator can")

@@ -321,14 +321,17 @@ impl From<&Observation> for v1::Observation {
             Observation::NotHealthyYet { instance, .. } => {
                 (instance, What::NotHealthyYet(v1::Nothing {}), None)
             }
+            Observation::Unready { instance, .. } => {
+                (instance, What::Unready(v1::Nothing {}), None)
+            }
             Observation::Ended { instance, end, usage } => {
                 (instance, What::Ended(end.into()), api::cell::usage(usage))
             }
         };
         let check = match observation {
-            Observation::Health { check, .. } | Observation::NotHealthyYet { check, .. } => {
-                check.clone()
-            }
+            Observation::Health { check, .. }
+            | Observation::NotHealthyYet { check, .. }
+            | Observation::Unready { check, .. } => check.clone(),
             Observation::Started { .. } | Observation::Ended { .. } => String::new(),
         };
         let latency = match observation {
@@ -353,6 +356,7 @@ impl TryFrom<v1::Observation> for Observation {
             What::NotHealthyYet(v1::Nothing {}) => {
                 Self::NotHealthyYet { instance, check: observation.check }
             }
+            What::Unready(v1::Nothing {}) => Self::Unready { instance, check: observation.check },
             What::Ended(end) => Self::Ended {
                 instance,
                 end: end.try_into().field("ended")?,

@@ -16,6 +16,7 @@ pub fn name_task(task: &TaskRecord<'_>) -> v1::NameTask {
         cell::Health::Unknown => v1::Health::Unknown,
         cell::Health::Healthy => v1::Health::Healthy,
         cell::Health::Unhealthy => v1::Health::Unhealthy,
+        cell::Health::Unready => v1::Health::Unready,
     };
     let port = |(name, port): (&model::PortName, u16)| v1::NamedPort {
         name: name.to_string(),

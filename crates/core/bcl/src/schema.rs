@@ -60,6 +60,7 @@ const JOB: Shape = Shape {
         "ports",
         "network",
         "healthCheck",
+        "readiness",
         "notice",
         "constraints",
         "volumes",
@@ -95,6 +96,8 @@ const SPELLINGS: &[&str] = &[
     "diskRateBytes",
     network::NUMBERS_SPELLING,
     EVERY_MACHINE,
+,
+    network::STATIC_SPELLING,
 ];
 /// In canonical JSON, beside the number of tasks that there are.
 const EVERY_MACHINE: &str = "everyMachine";
@@ -153,9 +156,15 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
     task.processes = usual.processes.unwrap_or(task.processes);
     task.ports = usual.ports.unwrap_or_default();
     task.network = network;
+    let (static_ports, others) = network::static_ports(&fields, found);
+    (task.static_ports, task.ports) =
+        (static_ports, task.ports.into_iter().chain(others).collect());
     task.cores = fields.read("cores", found, cores).unwrap_or_default();
     task.cpu_slack = fields.read("cpuSlack", found, truth).unwrap_or(true);
     task.health_check = usual.health_check;
+    task.readiness = fields
+        .get("readiness")
+        .and_then(|value| health::health_check(value, top.field("readiness"), found));
     task.notice = usual.notice.unwrap_or(task.notice);
     task.constraints = usual.constraints.unwrap_or_default();
     task.volumes = match fields.get("volumes") {

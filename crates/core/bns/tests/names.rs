@@ -29,6 +29,7 @@ fn shown(task: &TaskRecord<'_>) -> String {
         Health::Unknown => "unknown",
         Health::Healthy => "healthy",
         Health::Unhealthy => "unhealthy",
+        Health::Unready => "unready",
     };
     let reachable = if task.reachable { "" } else { ", unreachable" };
     let serves = if task.serves() { ", serves" } else { "" };

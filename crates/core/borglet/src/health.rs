@@ -1,7 +1,8 @@
 //! Health checks (paper, section 2.6): when to send the next one and how to interpret the results.
 
 use model::{Span, Time};
-use spec::HealthCheck;
+use poll::TaskStatus;
+use spec::{HealthCheck, TaskSpec};
 
 /// The delay before the first check and the minimum between two. Until the first success the delay
 /// doubles up to the check's interval, so that a task that starts quickly is soon known to be
@@ -21,9 +22,84 @@ const FAILURES_UNHEALTHY: u32 = 3;
 /// The maximum length of what a check said.
 const TEXT_BYTES_MAX: usize = 200;
 
-/// The health of one task since its start.
+/// Which of a task's checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CheckKind {
+    /// The health check: a task that fails it too often is restarted.
+    Health,
+    /// The readiness check: while a task fails it, clients should not come to it.
+    Readiness,
+}
+
+/// What the checks of one task say since its start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Watch {
+    pub(crate) health: HealthTracker,
+    /// `None` if it has no readiness check.
+    pub(crate) readiness: Option<HealthTracker>,
+}
+
+impl Watch {
+    /// The watch of a task with the given start time; without a health check as in
+    /// [`HealthTracker::new`].
+    pub(crate) fn new(task: &TaskSpec, serves: bool, started: Time) -> Self {
+        let ready = |check| HealthTracker::new(CheckKind::Readiness, Some(check), true, started);
+        Self {
+            health: HealthTracker::new(
+                CheckKind::Health,
+                task.health_check.as_ref(),
+                serves,
+                started,
+            ),
+            readiness: task.readiness.as_ref().map(ready),
+        }
+    }
+
+    /// The tracker of a check.
+    pub(crate) fn of(&mut self, kind: CheckKind) -> Option<&mut HealthTracker> {
+        match kind {
+            CheckKind::Health => Some(&mut self.health),
+            CheckKind::Readiness => self.readiness.as_mut(),
+        }
+    }
+
+    /// When the next check is due; `None` while results are pending.
+    pub(crate) fn next(&self) -> Option<Time> {
+        let ready = self.readiness.as_ref().and_then(HealthTracker::next);
+        self.health.next().into_iter().chain(ready).min()
+    }
+
+    /// Its status: healthy if it is ready as well.
+    pub(crate) fn status(&self) -> TaskStatus {
+        let ready = self.readiness.as_ref().map(|ready| ready.healthy);
+        match (self.health.healthy, ready) {
+            (Some(true), Some(Some(false))) => TaskStatus::Unready,
+            (Some(true), Some(None)) => TaskStatus::Running { healthy: None },
+            (healthy, _) => TaskStatus::Running { healthy },
+        }
+    }
+
+    /// Whether clients should come to it.
+    pub(crate) fn is_good(&self) -> bool {
+        matches!(self.status(), TaskStatus::Running { healthy: Some(true) })
+    }
+
+    /// What the check said that decides on its status.
+    pub(crate) fn said(&self) -> String {
+        match &self.readiness {
+            Some(ready) if self.health.healthy == Some(true) => match ready.healthy {
+                None if !ready.check.is_empty() => format!("not ready: {}", ready.check),
+                _ => ready.check.clone(),
+            },
+            _ => self.health.check.clone(),
+        }
+    }
+}
+
+/// The state of one check of a task since its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HealthTracker {
+    kind: CheckKind,
     pub(crate) started: Time,
     next: Option<Time>,
     wait: Span,
@@ -47,9 +123,15 @@ pub(crate) enum Verdict {
 impl HealthTracker {
     /// The tracker of a task with the given start time. Without a check, a task that serves is healthy
     /// when it has run for [`SETTLING`], and another one as soon as it runs.
-    pub(crate) fn new(check: Option<&HealthCheck>, serves: bool, started: Time) -> Self {
+    pub(crate) fn new(
+        kind: CheckKind,
+        check: Option<&HealthCheck>,
+        serves: bool,
+        started: Time,
+    ) -> Self {
         let settles = serves.then(|| started + SETTLING);
         Self {
+            kind,
             started,
             next: check.map(|_| started + FIRST_WAIT).or(settles),
             wait: FIRST_WAIT,
@@ -114,11 +196,16 @@ impl HealthTracker {
             return Verdict::Continue;
         }
         self.failures = self.failures.saturating_add(1);
-        if self.healthy != Some(true) || self.failures >= FAILURES_UNHEALTHY.min(check.failures_max)
-        {
+        let most = match self.kind {
+            CheckKind::Health => FAILURES_UNHEALTHY.min(check.failures_max),
+            // Nothing else follows from its failures.
+            CheckKind::Readiness => check.failures_max,
+        };
+        if self.healthy != Some(true) || self.failures >= most {
             self.turns(false, said);
         }
-        if self.failures >= check.failures_max { Verdict::Stop } else { Verdict::Continue }
+        let stops = self.kind == CheckKind::Health && self.failures >= check.failures_max;
+        if stops { Verdict::Stop } else { Verdict::Continue }
     }
 
     /// Only a change of health has a new text: it changes the report.
@@ -152,7 +239,7 @@ mod tests {
     fn history(answers: &[bool]) -> Vec<(u64, Option<bool>, Verdict)> {
         let mut check = HealthCheck::on(PortName::new("http").expect("a name"));
         check.start_grace = Span::from_millis(100);
-        let mut watch = HealthTracker::new(Some(&check), true, Time::ZERO);
+        let mut watch = HealthTracker::new(CheckKind::Health, Some(&check), true, Time::ZERO);
         let ask = |good: &bool| {
             let now = watch.next().expect("a check is due");
             watch.asked();
@@ -167,11 +254,11 @@ mod tests {
 
     #[test]
     fn a_service_without_a_check_is_healthy_after_a_second() {
-        let mut serves = HealthTracker::new(None, true, Time::ZERO);
+        let mut serves = HealthTracker::new(CheckKind::Health, None, true, Time::ZERO);
         assert_eq!((serves.healthy, serves.next()), (None, Some(Time::ZERO + SETTLING)));
         serves.settled();
         assert_eq!((serves.healthy, serves.next()), (Some(true), None));
-        let batch = HealthTracker::new(None, false, Time::ZERO);
+        let batch = HealthTracker::new(CheckKind::Health, None, false, Time::ZERO);
         assert_eq!((batch.healthy, batch.next()), (Some(true), None));
     }
 
@@ -216,7 +303,7 @@ mod tests {
         check: &HealthCheck,
         answers: &[Result<&str, &str>],
     ) -> Vec<(Option<bool>, String)> {
-        let mut watch = HealthTracker::new(Some(check), true, Time::ZERO);
+        let mut watch = HealthTracker::new(CheckKind::Health, Some(check), true, Time::ZERO);
         let mut now = Time::ZERO;
         let answer = |answer: &Result<&str, &str>| {
             now = now + Span::from_secs(1);
@@ -262,6 +349,41 @@ mod tests {
         let health: Vec<_> = seen.iter().map(|(healthy, _)| *healthy).collect();
         let (good, bad) = (Some(true), Some(false));
         assert_eq!(health, [None, bad, bad, good, good, good, good, good, bad, bad, good]);
+    }
+
+    #[test]
+    fn readiness_decides_who_comes_and_never_stops() {
+        let mut task = TaskSpec::of(vec!["x".to_owned()]);
+        let port = PortName::new("http").expect("a name");
+        task.readiness = Some(HealthCheck { failures_max: 2, ..HealthCheck::on(port) });
+        let mut watch = Watch::new(&task, false, Time::ZERO);
+        let check = task.readiness.clone().expect("it has one");
+        let mut now = Time::ZERO;
+        let answers = [Err("a"), Ok("b"), Err("c"), Err("d"), Err("e"), Ok("f")];
+        let mut seen = Vec::new();
+        for answer in answers {
+            now = now + Span::from_secs(1);
+            let tracker = watch.of(CheckKind::Readiness).expect("it has one");
+            let answer = answer.map(str::to_owned).map_err(str::to_owned);
+            assert_eq!(tracker.answered(&check, now, &answer), Verdict::Continue);
+            seen.push((watch.status(), watch.said()));
+        }
+        let running = |healthy| TaskStatus::Running { healthy };
+        let expected = [
+            (running(None), ""),
+            (running(Some(true)), "b"),
+            (running(Some(true)), "b"),
+            (TaskStatus::Unready, "d"),
+            (TaskStatus::Unready, "d"),
+            (running(Some(true)), "f"),
+        ];
+        assert_eq!(seen, expected.map(|(status, said)| (status, said.to_owned())));
+        watch.health.healthy = Some(false);
+        assert_eq!(
+            watch.status(),
+            running(Some(false)),
+            "an unhealthy task is not merely not ready"
+        );
     }
 
     #[test]

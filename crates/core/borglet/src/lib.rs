@@ -21,6 +21,7 @@ mod swarm;
 mod usage;
 
 pub use cores::Topology;
+pub use health::CheckKind;
 pub use launch::{
     ALLOC_DIRECTORY, CLIENT_DIRECTORY, ImageDefaults, Launch, LaunchFile, NOTICE_DIRECTORY,
     NOTICE_FILE, PACKAGES_DIRECTORY, environment,

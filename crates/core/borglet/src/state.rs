@@ -28,6 +28,7 @@ use spec::LogSettings;
 
 use crate::Launch;
 use crate::capacity::{Endpoint, Rooms};
+use crate::health::CheckKind;
 use crate::limit::Limit;
 use crate::shortage::Shortages;
 pub use alloc::RecoveredAlloc;
@@ -110,8 +111,8 @@ pub enum Input {
     PortTaken(InstanceId, HeldPort),
     /// All ports of the machine's range that are in use.
     Ports(Vec<HeldPort>),
-    /// A health check succeeded or failed, with what it said.
-    Checked(InstanceId, Result<String, String>),
+    /// A check succeeded or failed, with what it said.
+    Checked(InstanceId, CheckKind, Result<String, String>),
     /// The limit that now applies to an instance, after [`Effect::Resize`] or
     /// [`Effect::ResizeAlloc`]: the requested one, or another if the machine refuses that for now;
     /// `None` if unknown.
@@ -347,7 +348,9 @@ impl Borglet {
             Input::UidTaken(instance) => self.uid_taken(instance, effects),
             Input::PortTaken(instance, held) => self.port_taken(now, instance, &held, effects),
             Input::Ports(held) => self.handle_ports(now, &held, effects),
-            Input::Checked(instance, answer) => self.checked(now, instance, answer, effects),
+            Input::Checked(instance, kind, answer) => {
+                self.checked(now, instance, kind, answer, effects);
+            }
             Input::Resized(instance, limit) => match self.tasks.get_mut(&instance) {
                 Some(local) => {
                     local.limit.answered(now, limit);
@@ -399,12 +402,12 @@ impl Borglet {
         let task = |(instance, local): (&InstanceId, &Local)| {
             let status = match &local.phase {
                 Phase::Waiting | Phase::Starting => TaskStatus::Starting,
-                Phase::Running(watch) => TaskStatus::Running { healthy: watch.healthy },
+                Phase::Running(watch) => watch.status(),
                 Phase::Stopping { .. } => TaskStatus::Stopping,
                 Phase::Ended(end, usage) => TaskStatus::Ended(end.clone(), *usage),
             };
             let check = match &local.phase {
-                Phase::Running(watch) => watch.check.clone(),
+                Phase::Running(watch) => watch.said(),
                 _ => String::new(),
             };
             let latency = local.start.map_or(StartLatency::UNKNOWN, StartTimer::latency);
@@ -559,12 +562,7 @@ impl Borglet {
         for (instance, local) in &mut self.tasks {
             match &mut local.phase {
                 Phase::Running(watch) if watch.next().is_some_and(|next| next <= now) => {
-                    match &local.launch.desired.spec.health_check {
-                        Some(_) => {
-                            effects.extend(checks::begin(*instance, &local.launch.desired, watch));
-                        }
-                        None => watch.settled(),
-                    }
+                    checks::due(now, *instance, &local.launch.desired, watch, effects);
                 }
                 Phase::Stopping { next, notice, untold, .. } if *next <= now => {
                     if let Some(told) = untold.take() {

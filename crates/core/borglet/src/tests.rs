@@ -21,6 +21,7 @@ use model::{
 use poll::{Desired, Order, TaskReport, TaskStatus};
 use spec::{HealthCheck, LogSettings, TaskSpec};
 
+use crate::CheckKind;
 use crate::{
     Borglet, Effect, ImageDefaults, Input, Launch, Probe, Recovered, RecoveredStatus, SaverLaunch,
     Settings,
@@ -229,7 +230,7 @@ fn a_task_is_started_checked_stopped_and_retired() {
     assert_eq!(world.state(), "0: Running { healthy: None }");
     assert_eq!(world.after(10), "check 1-0-1 31000/");
     assert_eq!(world.after(10_000), "", "one check at a time");
-    assert_eq!(world.input(Input::Checked(instance(0), Ok(String::new()))), "");
+    assert_eq!(world.input(Input::Checked(instance(0), CheckKind::Health, Ok(String::new()))), "");
     assert_eq!(world.state(), "0: Running { healthy: Some(true) }");
     assert_eq!(world.order(6, &[]), "persist 6");
     assert_eq!(world.after(1_499), "", "clients find out first");
@@ -279,10 +280,11 @@ fn an_unhealthy_task_is_stopped_and_says_why() {
     world.order(5, &[(0, 31000)]);
     world.input(Input::Started(instance(0)));
     world.after(10);
-    world.input(Input::Checked(instance(0), Ok(String::new())));
+    world.input(Input::Checked(instance(0), CheckKind::Health, Ok(String::new())));
     for failure in 1..=3 {
         assert_eq!(world.after(1_000), "check 1-0-1 31000/");
-        let stopped = world.input(Input::Checked(instance(0), Err("500".to_owned())));
+        let stopped =
+            world.input(Input::Checked(instance(0), CheckKind::Health, Err("500".to_owned())));
         assert_eq!(stopped, if failure == 3 { "terminate 1-0-1" } else { "" });
     }
     world.input(Input::Ended(instance(0), End::Exited { code: 0 }, FinalUsage::UNMEASURED));

@@ -51,6 +51,8 @@ struct Load {
     taken: Resources,
     sums: Sums,
     ports: Vec<u16>,
+    /// Those of them that a task has which is being stopped, and another one may wait for.
+    leaving_ports: Vec<u16>,
     addresses: Vec<Ipv4Addr>,
     /// The limits of those that have whole cores.
     exclusive: Vec<MilliCores>,
@@ -65,6 +67,11 @@ impl Load {
         self.taken = self.taken.plus(demand.limit);
         self.sums.add(&demand);
         self.ports.extend_from_slice(placement.machine_ports());
+        if placement.stop.is_some() {
+            let fixed = job.static_ports(instance.index).values();
+            self.leaving_ports
+                .extend(fixed.filter(|port| placement.machine_ports().contains(port)));
+        }
         self.addresses.extend(placement.machine_address());
         self.exclusive.extend(demand.exclusive.then_some(demand.limit.cpu));
         if let Some(alloc) = placement.alloc() {
@@ -480,7 +487,13 @@ impl Violations {
         }
         let mut counted = load.ports.clone();
         counted.sort_unstable();
-        for pair in counted.windows(2).filter(|pair| pair[0] == pair[1]) {
+        let mut held = counted.clone();
+        for port in &load.leaving_ports {
+            if let Ok(position) = held.binary_search(port) {
+                held.remove(position);
+            }
+        }
+        for pair in held.windows(2).filter(|pair| pair[0] == pair[1]) {
             self.add(Violation::PortTwice { machine: id, port: pair[0] });
         }
         let mut exclusive = load.exclusive.clone();

@@ -8,9 +8,9 @@ mod reason;
 
 use model::{
     Band, Beyond, CollectionId, Digest, Dimension, FilePath, GrantId, InstanceId, JobName, Level,
-    LockMode, LockSessionId, LogIndex, MachineName, PackageId, Priority, ReplicaId, SecretName,
-    Sequencer, Serial, SessionId, Span, TaskId, TaskIndex, UpdateAction, UserName, Version,
-    VolumeName,
+    LockMode, LockSessionId, LogIndex, MachineName, PackageId, PortName, PortRange, Priority,
+    ReplicaId, SecretName, Sequencer, Serial, SessionId, Span, TaskId, TaskIndex, UpdateAction,
+    UserName, Version, VolumeName,
 };
 use spec::{Autoscale, CpuRam, FieldName, Path};
 
@@ -360,6 +360,15 @@ pub enum Rejection {
         /// How much there is, and who has it.
         why: Beyond,
     },
+    /// A static port is one that the cell's machines give to other tasks.
+    StaticPortOfMachines {
+        /// The port's name.
+        port: PortName,
+        /// Its number.
+        number: u16,
+        /// A range with it that machines have.
+        range: PortRange,
+    },
     /// Another machine has that address.
     AddressTaken(MachineName),
     /// Users cannot revoke their own certificates: they could not undo it.
@@ -629,6 +638,7 @@ impl Rejection {
             | Self::AddressTaken(_)
             | Self::RevokesOneself(_)
             | Self::LastAdministrator(_)
+            | Self::StaticPortOfMachines { .. }
             | Self::NotStopped
             | Self::Quota(_)
             | Self::Oversold(_)

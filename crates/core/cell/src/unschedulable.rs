@@ -1,6 +1,6 @@
 //! Why a task does not fit on a machine: the text of "why pending?".
 
-use model::{Dimension, HeldPorts, PackageId, PackageKind, PortName, Subnet};
+use model::{Dimension, HeldPorts, PackageId, PackageKind, PortName, PortRange, Subnet};
 use spec::Constraint;
 use thiserror::Error;
 
@@ -127,6 +127,16 @@ pub enum UnschedulableReason {
         /// Whether the task wants a network of its own.
         own: bool,
     },
+    /// A port with a static number is not free.
+    #[error("{}", port_used(port, *number, by))]
+    StaticPort {
+        /// The name of the task's port.
+        port: Box<PortName>,
+        /// Its number.
+        number: u16,
+        /// Who has it.
+        by: PortUse,
+    },
     /// Another task in the alloc has one of its ports.
     #[error("has port {number} ({port}) taken by another task in the alloc")]
     AllocPort {
@@ -135,6 +145,30 @@ pub enum UnschedulableReason {
         /// Its number.
         number: u16,
     },
+}
+
+/// Who has a port of a machine.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PortUse {
+    /// A task.
+    Task,
+    /// The machine's range: the cell gives its ports to tasks without static numbers.
+    Range(PortRange),
+    /// Its Borglet.
+    Borglet,
+    /// A program that is not a task of this machine.
+    Program(Box<str>),
+}
+
+fn port_used(port: &PortName, number: u16, by: &PortUse) -> String {
+    match by {
+        PortUse::Task => format!("has port {number} ({port}) taken by another task"),
+        PortUse::Range(range) => {
+            format!("gives port {number} ({port}) to tasks itself: it is in its range {range}")
+        }
+        PortUse::Borglet => format!("has port {number} ({port}) taken by its Borglet"),
+        PortUse::Program(name) => format!("has port {number} ({port}) taken by {name}"),
+    }
 }
 
 /// What a package is called that holds this.

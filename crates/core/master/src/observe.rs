@@ -64,6 +64,7 @@ pub(crate) fn compare(
         }
         Observation::Started { .. }
         | Observation::Health { .. }
+        | Observation::Unready { .. }
         | Observation::NotHealthyYet { .. } => false,
     });
     link.agrees = !new && observations.is_empty() && !link.is_held();
@@ -109,6 +110,18 @@ fn differs(
     let (instance, check) = (said.instance, || said.check.clone());
     match &said.status {
         TaskStatus::Starting | TaskStatus::Stopping => {}
+        TaskStatus::Unready => {
+            let health = match placement.phase {
+                Phase::Starting => {
+                    observations.push(Observation::Started { instance });
+                    Health::Unknown
+                }
+                Phase::Started { health, .. } => health,
+            };
+            if health != Health::Unready {
+                observations.push(Observation::Unready { instance, check: check() });
+            }
+        }
         TaskStatus::Running { healthy } => {
             let known = match placement.phase {
                 Phase::Starting => {
@@ -116,6 +129,8 @@ fn differs(
                     (!reported).then_some(true)
                 }
                 Phase::Started { health: Health::Unknown, .. } => None,
+                // Ready again, or unhealthy now.
+                Phase::Started { health: Health::Unready, .. } => None,
                 Phase::Started { health, .. } => Some(health == Health::Healthy),
             };
             if let Some(healthy) = *healthy

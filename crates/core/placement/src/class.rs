@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use cell::feasibility::{Request, VariantsOfPackage};
 use cell::{Cell, Demand, Job, VolumeAsk};
 use model::{
-    CollectionId, Dimension, InstanceId, MachineId, PackageId, Priority, Resources, TaskIndex, Time,
+    CollectionId, Dimension, InstanceId, MachineId, PackageId, PortName, Priority, Resources,
+    TaskIndex, Time,
 };
 use spec::{Constraint, Maximum, Network};
 
@@ -34,6 +35,7 @@ pub(crate) struct Key {
     limit: [u64; 4],
     reservation: [u64; 4],
     ports: usize,
+    static_ports: BTreeMap<PortName, u16>,
     own_network: bool,
     exclusive: bool,
     pub(crate) constraints: Vec<Constraint>,
@@ -103,6 +105,7 @@ impl Key {
             limit: amounts(&demand.limit),
             reservation: amounts(&demand.reservation),
             ports: job.port_count(index),
+            static_ports: job.static_ports(index).clone(),
             own_network: job.network(index).is_own(),
             exclusive: demand.exclusive,
             constraints: job.described(index).constraints(index).to_vec(),
@@ -167,6 +170,7 @@ impl Class {
         Request {
             demand: self.demand,
             ports: self.key.ports,
+            static_ports: &self.key.static_ports,
             network: if self.key.own_network { &OWN_NETWORK } else { &Network::Host },
             constraints: &self.key.constraints,
             variants: self.key.variants.as_slice().into(),
@@ -190,6 +194,7 @@ impl Class {
             && key.priority == job.described(index).priority
             && self.demand == job.demand(index)
             && key.ports == job.port_count(index)
+            && key.static_ports == *job.static_ports(index)
             && key.own_network == job.network(index).is_own()
             && key.max_per_machine == job.spec.max_per_machine
             && key.max_per_switch == job.spec.max_per_switch

@@ -69,6 +69,9 @@ struct Exact {
     sums: Sums,
     planned: Sums,
     planned_ports: Vec<u16>,
+    planned_static_ports: Vec<u16>,
+    /// Number of ports beyond the machine's range that tasks have.
+    static_ports_taken: usize,
     planned_addresses: Vec<Ipv4Addr>,
     /// The CPU limits of planned tasks that get whole cores.
     planned_exclusive: Vec<MilliCores>,
@@ -253,6 +256,9 @@ impl Machines {
         let at = slot as usize;
         let exact = &mut self.exact[at];
         exact.sums = Sums::of(machine).plus(&exact.planned);
+        let range = machine.report.ports;
+        let fixed = machine.ports_taken().iter().filter(|port| !range.contains(**port)).count();
+        let has_static = fixed < std::mem::replace(&mut exact.static_ports_taken, fixed);
         let (planned_ports, planned_addresses) =
             (exact.planned_ports.len(), exact.planned_addresses.len());
         let is_up = machine.state == MachineState::Up && !machine.is_set_aside();
@@ -264,7 +270,9 @@ impl Machines {
             i32::try_from(free.saturating_sub(planned)).unwrap_or(i32::MAX)
         };
         let ports = left(machine.free_port_count(), planned_ports);
-        self.write(at, ports, left(machine.free_address_count(), planned_addresses))
+        let change = self.write(at, ports, left(machine.free_address_count(), planned_addresses));
+        // A static port is free again.
+        if has_static { Change::More } else { change }
     }
 
     /// Writes what is free into the arrays, and returns whether that is more.
@@ -340,9 +348,27 @@ impl Machines {
         }
     }
 
+    /// Reserves static ports of a machine for the plan.
+    pub(crate) fn plan_static_ports(&mut self, slot: Slot, ports: &[u16]) {
+        if let Some(exact) = self.exact.get_mut(slot as usize) {
+            exact.planned_static_ports.extend_from_slice(ports);
+        }
+    }
+
+    /// Releases them, each once: an evicted task may still be planned to leave one to another.
+    pub(crate) fn unplan_static_ports(&mut self, slot: Slot, ports: &[u16]) {
+        let Some(exact) = self.exact.get_mut(slot as usize) else { return };
+        for port in ports {
+            let planned = &mut exact.planned_static_ports;
+            if let Some(position) = planned.iter().position(|other| other == port) {
+                planned.swap_remove(position);
+            }
+        }
+    }
+
     /// What a machine offers exactly, with the plan's share taken.
     pub(crate) fn offer<'a>(
-        &self,
+        &'a self,
         slot: Slot,
         machine: &'a Machine,
         colocated: Colocated,
@@ -353,7 +379,8 @@ impl Machines {
         let free_addresses = offer.free_addresses.saturating_sub(exact.planned_addresses.len());
         let planned = exact.planned_exclusive.iter().map(|limit| machine.whole_cores(*limit));
         let free_cores = offer.free_cores.saturating_sub(planned.fold(0, u64::saturating_add));
-        Offer { free_ports, free_addresses, free_cores, colocated, ..offer }
+        let planned_ports = &exact.planned_static_ports;
+        Offer { free_ports, planned_ports, free_addresses, free_cores, colocated, ..offer }
     }
 
     /// What the plan holds of a machine.

@@ -20,6 +20,8 @@ pub(crate) struct Planned {
     pub(crate) address: Option<Ipv4Addr>,
     /// The ports that it takes of the machine.
     pub(crate) ports: Vec<u16>,
+    /// Its static ports on the machine's address.
+    pub(crate) static_ports: Vec<u16>,
     /// Those that it takes of the alloc's own network.
     pub(crate) alloc_ports: Vec<u16>,
     pub(crate) victims: Vec<InstanceId>,

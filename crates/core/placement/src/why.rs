@@ -5,12 +5,13 @@
 use std::collections::BTreeMap;
 
 use cell::feasibility::{
-    Colocated, CountedAt, Offer, Request, UnschedulableReason, VariantsOfPackage, fits, maxima,
-    variants,
+    Colocated, CountedAt, Offer, PortUse, Request, UnschedulableReason, VariantsOfPackage, fits,
+    maxima, static_ports, variants,
 };
 use cell::{Cell, Job, MachineState, NoVolume, PendingCause, TaskState, VolumeAsk};
 use model::{
-    Dimension, End, MachineId, MachineName, PackageKind, Resources, TaskIndex, TaskSelection, Time,
+    Dimension, End, InstanceId, MachineId, MachineName, PackageKind, Resources, TaskIndex,
+    TaskSelection, Time,
 };
 use spec::Constraint;
 
@@ -96,6 +97,9 @@ enum Kind {
     NoTaskNetwork,
     AllocNetwork(bool),
     AllocPort(u16),
+    PortTaken(u16),
+    PortOfMachine(u16),
+    PortOfProgram(u16),
     Maximum(CountedAt),
     TooSmall(Dimension),
     Short(Dimension),
@@ -119,12 +123,14 @@ enum Kind {
     Kept,
 }
 
-/// The key of a request: limits and reservations in the order of [`Dimension::ALL`], ports,
+/// The key of a request: limits and reservations in the order of [`Dimension::ALL`], ports, static
+/// ports,
 /// whether its network is its own, constraints, packages that are only for some architectures, volumes, the only machine.
 type Key<'a> = (
     [u64; 4],
     [u64; 4],
     usize,
+    Vec<u16>,
     bool,
     &'a [Constraint],
     Vec<VariantsOfPackage>,
@@ -148,9 +154,10 @@ pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> 
         let amounts = |of: &Resources| Dimension::ALL.map(|dimension| of.get(dimension));
         let (limit, reservation) = (amounts(&ask.demand.limit), amounts(&ask.demand.reservation));
         let (own, limited) = (ask.network.is_own(), ask.variants.to_vec());
-        let (volumes, own_machine) = (ask.volumes.clone(), ask.machine);
+        let (volumes, own_machine) = (ask.volumes.clone();
+        let fixed: Vec<u16> = ask.static_ports.values().copied().collect(), ask.machine);
         let key =
-            (limit, reservation, ask.ports, own, ask.constraints, limited, volumes, own_machine);
+            (limit, reservation, ask.ports, fixed, own, ask.constraints, limited, volumes, own_machine);
         if groups.len() >= GROUPS_MAX && !places.contains_key(&key) {
             more += 1;
             continue;
@@ -315,6 +322,11 @@ fn kind(unschedulable_reason: &UnschedulableReason) -> Kind {
         UnschedulableReason::LacksCores { .. } => Kind::LacksCores,
         UnschedulableReason::AllocNetwork { own } => Kind::AllocNetwork(*own),
         UnschedulableReason::AllocPort { number, .. } => Kind::AllocPort(*number),
+        UnschedulableReason::StaticPort { number, by, .. } => match by {
+            PortUse::Task => Kind::PortTaken(*number),
+            PortUse::Range(_) => Kind::PortOfMachine(*number),
+            PortUse::Borglet | PortUse::Program(_) => Kind::PortOfProgram(*number),
+        },
         UnschedulableReason::Maximum { place, .. } => Kind::Maximum(*place),
         UnschedulableReason::Short { of } => Kind::Short(*of),
         UnschedulableReason::LatelyShort { of, .. } => Kind::LatelyShort(*of),
@@ -342,6 +354,7 @@ fn missing(unschedulable_reason: &UnschedulableReason) -> u64 {
         | UnschedulableReason::LacksCores { all: 0, .. }
         | UnschedulableReason::AllocNetwork { .. }
         | UnschedulableReason::AllocPort { .. }
+        | UnschedulableReason::StaticPort { .. }
         | UnschedulableReason::LacksAddresses { range: None } => u64::MAX,
         UnschedulableReason::LacksAddresses { range: Some(_) } => 1,
     }
@@ -402,6 +415,17 @@ fn reason(cell: &Cell, kind: &Kind, alike: SameFailure) -> Reason {
         Kind::AllocPort(number) => {
             format!("{} port {number} taken by another task in the alloc", verb("has", "have"))
         }
+        Kind::PortTaken(number) => {
+            format!("{} port {number} taken by another task", verb("has", "have"))
+        }
+        Kind::PortOfMachine(number) => format!(
+            "{} port {number} {} to tasks without a static number",
+            verb("gives", "give"),
+            verb("itself", "themselves")
+        ),
+        Kind::PortOfProgram(number) => {
+            format!("{} port {number} taken by a program that is not its task", verb("has", "have"))
+        }
         Kind::Maximum(place) => {
             let (has, place) = (verb("has", "have"), place.to_string());
             format!("{has} the maximum number of tasks of the job {place}")
@@ -411,6 +435,7 @@ fn reason(cell: &Cell, kind: &Kind, alike: SameFailure) -> Reason {
             verb("keeps", "keep")
         ),
     };
+    let user = nearest.as_ref().and_then(|(id, reason)| port_user(cell, *id, reason, one));
     let measured =
         nearest.filter(|(_, unschedulable_reason)| missing(unschedulable_reason) < u64::MAX);
     let nearest = measured.and_then(|(id, unschedulable_reason)| {
@@ -422,10 +447,39 @@ fn reason(cell: &Cell, kind: &Kind, alike: SameFailure) -> Reason {
             .and_then(|kept| Some((cell.job(kept.instance.collection)?, kept.instance)))
         {
             Some((job, instance)) => format!("{}/{}/{}", job.owner, job.spec.name, instance.index),
-            None => others(&values),
+            None => user.unwrap_or_else(|| others(&values)),
         },
     };
     Reason { machines, text, nearest: nearest.map(|(name, _)| name.clone()), nearest_text }
+}
+
+/// Who has a static port on a machine: `ana/web/0 on m1, …`.
+fn port_user(
+    cell: &Cell,
+    id: MachineId,
+    unschedulable_reason: &UnschedulableReason,
+    one: bool,
+) -> Option<String> {
+    let UnschedulableReason::StaticPort { number, by, .. } = unschedulable_reason else {
+        return None;
+    };
+    let machine = cell.machine(id)?;
+    let who = match by {
+        PortUse::Task => {
+            let has = |instance: &&InstanceId| {
+                let placed = cell.placement(**instance);
+                placed.is_some_and(|placed| placed.machine_ports().contains(number))
+            };
+            let instance = machine.instances().iter().find(has)?;
+            let job = cell.job(instance.collection)?;
+            format!("{}/{}/{}", job.owner, job.spec.name, instance.index)
+        }
+        PortUse::Range(range) => return Some(format!("{} has the range {range}", machine.name)),
+        PortUse::Borglet => "the Borglet".to_owned(),
+        PortUse::Program(name) => name.to_string(),
+    };
+    let more = if one { "" } else { ", …" };
+    Some(format!("{who} on {}{more}", machine.name))
 }
 
 /// The most frequent value that machines have instead of what a constraint requires.
@@ -455,6 +509,7 @@ fn miss(
         | UnschedulableReason::Maximum { .. }
         | UnschedulableReason::AllocNetwork { .. }
         | UnschedulableReason::AllocPort { .. }
+        | UnschedulableReason::StaticPort { .. }
         | UnschedulableReason::LacksCores { all: 0, .. }
         | UnschedulableReason::LacksAddresses { range: None } => return String::new(),
         UnschedulableReason::LacksCores { asked, free, all } => {
@@ -490,6 +545,10 @@ fn only_change(ask: &Request<'_>, offer: &Offer<'_>) -> Option<Change> {
     if offer.alloc.is_some_and(|alloc| alloc.own_network != ask.network.is_own())
         || offer.alloc.is_none() && ask.network.is_own() && offer.free_addresses == 0
     {
+        return None;
+    }
+    // Nor does it get a port that another has.
+    if static_ports::check(ask, offer).is_err() {
         return None;
     }
     let whole = machine.whole_cores(ask.demand.limit.cpu);

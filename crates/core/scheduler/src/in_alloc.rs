@@ -26,7 +26,7 @@ impl Inside {
     pub(crate) fn enter(&mut self, job: &Job, set: CollectionId, index: TaskIndex) {
         self.tasks.entry(job.id).or_default().insert(index);
         self.jobs.insert((set, job.id));
-        if job.port_count(index) > 0 {
+        if job.port_count(index) > 0 || !job.static_ports(index).is_empty() {
             self.with_ports.insert(job.id);
         }
         self.ready.insert((Reverse(job.spec.priority), job.id));

@@ -131,6 +131,9 @@ impl History {
         if self.draw(4) == 0 {
             let ports = std::mem::take(&mut task.ports).into_iter().zip(80..).collect();
             task.network = Network::Own { ports };
+        } else if self.draw(4) == 0 {
+            let name = PortName::new("https").expect("a name");
+            task.static_ports = [(name, 443)].into();
         }
         if self.draw(3) == 0 {
             let (value, hard) = (format!("{}", 5 + self.draw(3)), self.draw(2) == 0);

@@ -126,6 +126,7 @@ fn fits(demand: Demand, offer: &Offer<'_>) -> bool {
     let request = Request {
         demand,
         ports: 0,
+        static_ports: &feasibility::NO_STATIC_PORTS,
         network,
         constraints,
         variants,

@@ -22,12 +22,14 @@ const OPTIONS: &[&str] = &[
     "ram",
     "big",
     "ports",
+    "static-ports",
     "network",
     "cmd",
     "image",
     "packages",
     "secrets",
     "check",
+    "readiness",
     "priority",
     "label",
     "parent",
@@ -95,6 +97,14 @@ pub fn job_spec(name: &str, tasks: u32, options: &[&str]) -> Result<JobSpec, Scr
                 large.insert(TaskIndex(small_number(index)?), cpu(milli)?);
             }
             "ports" => job.task.ports = ports(value)?,
+            "static-ports" => {
+                let port = |text: &str| -> Result<_, ScriptError> {
+                    let (name, number) = pair(text, ':', "NAME:NUMBER")?;
+                    let wrong = |_| not(number, "the number of a port");
+                    Ok((PortName::new(name)?, number.parse().map_err(wrong)?))
+                };
+                job.task.static_ports = value.split(',').map(port).collect::<Result<_, _>>()?;
+            }
             "network" => {
                 job.task.network = value.parse().map_err(|_| not(value, "host or own"))?;
             }
@@ -119,6 +129,7 @@ pub fn job_spec(name: &str, tasks: u32, options: &[&str]) -> Result<JobSpec, Scr
                 job.task.files = [("/etc/file".to_owned(), file)].into();
             }
             "check" => job.task.health_check = Some(HealthCheck::on(PortName::new(value)?)),
+            "readiness" => job.task.readiness = Some(HealthCheck::on(PortName::new(value)?)),
             "priority" => job.priority = value.parse::<Priority>()?,
             "label" => {
                 let (name, value) = pair(value, ':', "NAME:VALUE")?;

@@ -292,6 +292,10 @@ fn observation(words: &[&str]) -> Result<Option<(InstanceId, Observation)>, Scri
             let (instance, check) = (instance(id)?, text.join(" "));
             (instance, Observation::Health { instance, healthy, check })
         }
+        ["not-ready", id, text @ ..] => {
+            let (instance, check) = (instance(id)?, text.join(" "));
+            (instance, Observation::Unready { instance, check })
+        }
         ["unready", id, text @ ..] => {
             let (instance, check) = (instance(id)?, text.join(" "));
             (instance, Observation::NotHealthyYet { instance, check })

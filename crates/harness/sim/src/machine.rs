@@ -14,8 +14,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use borglet::{
-    Borglet, Desired, DesiredAlloc, Effect, Input, Launch, Recovered, RecoveredStatus, Report,
-    Rule, Settings, Usage,
+    Borglet, CheckKind, Desired, DesiredAlloc, Effect, Input, Launch, Recovered, RecoveredStatus,
+    Report, Rule, Settings, Usage,
 };
 use master::Poll;
 use model::{
@@ -104,7 +104,7 @@ pub(crate) enum TaskStep {
     /// It ends, if it has not ended before.
     Ends(End),
     /// The result of a health check.
-    Answers(Result<String, String>),
+    Answers(CheckKind, Result<String, String>),
     /// It could not start: its user id is in use.
     UidTaken,
     /// An alloc was made, or could not be made.
@@ -386,9 +386,13 @@ impl Machine {
                     TaskStep::Ends(end),
                 ));
             }
-            Effect::Check { instance, timeout, .. } => {
+            Effect::Check { instance, kind, timeout, .. } => {
                 let (after, answer) = self.health(now, instance, timeout);
-                consequences.push(Consequence::After(after, instance, TaskStep::Answers(answer)));
+                consequences.push(Consequence::After(
+                    after,
+                    instance,
+                    TaskStep::Answers(kind, answer),
+                ));
             }
             Effect::Resize { instance, limit } => {
                 // Memory in use is not released at once.
@@ -506,9 +510,10 @@ impl Machine {
                     ended: Some(end),
                 })
             }
-            (TaskStep::Answers(answer), ProcessPhase::Starting | ProcessPhase::Running(_)) => {
-                Some(Passed { input: Input::Checked(id, answer), then: None, ended: None })
-            }
+            (
+                TaskStep::Answers(kind, answer),
+                ProcessPhase::Starting | ProcessPhase::Running(_),
+            ) => Some(Passed { input: Input::Checked(id, kind, answer), then: None, ended: None }),
             _ => None,
         }
     }

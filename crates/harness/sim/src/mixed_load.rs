@@ -167,8 +167,12 @@ impl Mixed {
                 task.health_check = Some(HealthCheck::on(port));
                 task.cmd.push("sick=100".to_owned());
             }
-            if task.notice.as_millis().is_multiple_of(3) {
-                own_network(&mut task);
+            match task.notice.as_millis() % 6 {
+                0 | 3 => own_network(&mut task),
+                // At most as many of these as machines run at once.
+                1 => task.static_ports = [(PortName::new("https").ok()?, 443)].into(),
+                2 => task.readiness = task.health_check.clone(),
+                _ => {}
             }
         }
         if random.chance(250) {
@@ -407,6 +411,7 @@ impl Load for Mixed {
 
 /// Gives a task a network of its own, and its ports numbers.
 fn own_network(task: &mut TaskSpec) {
+    task.static_ports.clear();
     let names = std::mem::take(&mut task.ports).into_iter();
     let known = task.network.numbers().clone();
     task.network = Network::Own { ports: names.zip(80..).chain(known).collect() };

@@ -201,13 +201,13 @@ impl Executor {
                 self.ended_by_rule.count(rule);
                 tracing::warn!("{instance} is ended by the rule {}: {reason}", rule.name());
             }
-            Effect::Check { instance, user, probe, timeout } => {
+            Effect::Check { instance, kind, user, probe, timeout } => {
                 let this = self.clone();
                 tokio::spawn(async move {
                     let (checks, files) = (&this.checks, &this.files);
                     let timeout = timeout.to_std();
                     let answer = checks.run(files, instance, &user, probe, timeout).await;
-                    this.tell(Input::Checked(instance, answer)).await;
+                    this.tell(Input::Checked(instance, kind, answer)).await;
                 });
             }
             Effect::Resize { instance, limit } => self.resize(instance, limit, Files::resize),
@@ -579,7 +579,11 @@ impl Executor {
 
 /// The first of the machine's ports assigned to it that is in use.
 fn taken_port(launch: &Launch) -> Option<u16> {
-    let taken = |port: &u16| std::net::TcpListener::bind(("0.0.0.0", *port)).is_err();
+    let taken = |port: &u16| match std::net::TcpListener::bind(("0.0.0.0", *port)) {
+        Ok(_) => false,
+        // A Borglet without root may not bind it either: nobody else has to have it.
+        Err(error) => error.kind() != std::io::ErrorKind::PermissionDenied,
+    };
     launch.desired.machine_ports().iter().map(|(_, port)| *port).find(taken)
 }
 

@@ -244,7 +244,7 @@ impl Collector for Tasks {
             *match task.status {
                 TaskStatus::Starting => &mut starting,
                 TaskStatus::Running { healthy: Some(true) } => &mut healthy,
-                TaskStatus::Running { .. } => &mut running,
+                TaskStatus::Running { .. } | TaskStatus::Unready => &mut running,
                 TaskStatus::Stopping => &mut stopping,
                 TaskStatus::Ended(_, _) => &mut ended,
             } += 1;

@@ -20,8 +20,8 @@ use linux::record::{self, BindablePorts, Jail, Root, Rotation};
 use linux::task::{Inspection, LostReason, Resized, ShimServer, TaskDirectory};
 use linux::uid::Holder;
 use model::{
-    Bytes, End, FinalUsage, InstanceId, LogIndex, Resources, RestoreEpoch, Span, Stamp, Subnet,
-    Term, Time, UserName,
+    Bytes, End, FinalUsage, InstanceId, KernelFeature, LogIndex, PortName, Resources, RestoreEpoch,
+    Span, Stamp, Subnet, Term, Time, UserName,
 };
 use process::clock::wall_clock;
 use spec::{LogPolicy, LogSettings};
@@ -35,7 +35,11 @@ use super::names::TaskResolver;
 use super::outputs::OutputsHere;
 use super::owners::Owners;
 use super::port_isolation::{PortIsolation, WantedPortIsolation};
+use super::ports::WantedPorts;
 use super::{notice, oom, program, task_files};
+
+/// The first port that every user may bind.
+const UNPRIVILEGED_PORT: u16 = 1_024;
 
 /// An instance's specification from the order, with the newest limit applied to it. It is stored
 /// beside the launch record, for recovery after a restart.
@@ -86,6 +90,8 @@ pub(crate) struct Files {
     pub(super) resolver: TaskResolver,
     /// Whose tasks have which user ids and addresses.
     pub(super) owners: Owners,
+    /// Static ports that starts have found in use.
+    pub(super) wanted_ports: WantedPorts,
     /// The addresses of tasks with a network of their own.
     pub(super) task_network: Option<Subnet>,
     /// What is known of kept outputs.
@@ -138,6 +144,7 @@ impl Files {
             log_settings: KnownLogSettings::default(),
             resolver: TaskResolver::default(),
             owners: Owners::default(),
+            wanted_ports: WantedPorts::default(),
             task_network: None,
             outputs: OutputsHere::default(),
         })
@@ -334,7 +341,7 @@ impl Files {
                 None => self.bindable(ports.iter().map(|(_, port)| *port)),
             },
             network,
-            capabilities: spec.kernel_features.iter().map(|feature| feature.number()).collect(),
+            capabilities: capabilities(&launch.desired, self.isolation),
         })
     }
 
@@ -629,6 +636,18 @@ fn is_never_started(task: &TaskDirectory) -> bool {
 }
 
 /// A host name for a task: `job-index`, truncated to the length of a label.
+/// The numbers of the Linux capabilities that a task keeps: those that it asks for, and the one to bind a
+/// port below 1024 that it was given.
+fn capabilities(desired: &Desired, isolation: Isolation) -> Vec<u8> {
+    let mut features = desired.spec.kernel_features.clone();
+    let is_low = |(_, port): &(PortName, u16)| *port < UNPRIVILEGED_PORT;
+    // Without root nobody can give it one.
+    if isolation == Isolation::Jail && desired.machine_ports().iter().any(is_low) {
+        features.insert(KernelFeature::NetBindService);
+    }
+    features.iter().map(|feature| feature.number()).collect()
+}
+
 fn hostname(job: &str, index: u32) -> String {
     let index = index.to_string();
     let room = 62 - index.len();

@@ -84,7 +84,8 @@ pub enum Command {
     /// equal to it.
     ///
     /// A task with a health check is healthy while the check passes. Without one, a task of a
-    /// service is healthy after running for a second, and one of a batch job as soon as it runs.
+    /// service is healthy after running for a second, and one of a batch job as soon as it runs. A task
+    /// with a readiness check is healthy only while that passes, too.
     /// The command therefore waits for a batch job to run, not to end, and exit status 0 does not
     /// mean that it succeeded: `bourg status JOB` and `bourg logs -f JOB` show how it ended.
     ///
@@ -171,7 +172,7 @@ pub enum Command {
     ///
     /// A new connection goes to a task that serves: of two random ones to the one with fewer open
     /// connections. If it does not accept the connection, up to three others are tried. A task that stops
-    /// or is unhealthy gets no new connections, and its open ones go on. While no master answers, the
+    /// or is unhealthy or not ready gets no new connections, and its open ones go on. While no master answers, the
     /// last known tasks are used.
     ///
     /// On SIGTERM or Ctrl-C it stops listening, waits for open connections, at most as long as --drain

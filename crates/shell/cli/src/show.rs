@@ -282,6 +282,7 @@ fn show_job(
         let health = match (task.state(), v1::Health::try_from(task.health)) {
             (v1::TaskState::Running, Ok(v1::Health::Healthy)) => "healthy".into(),
             (v1::TaskState::Running, Ok(v1::Health::Unhealthy)) => because("unhealthy", task),
+            (v1::TaskState::Running, Ok(v1::Health::Unready)) => because("not ready", task),
             (v1::TaskState::Running, Ok(v1::Health::Unknown)) => because("not yet", task),
             (v1::TaskState::Running, Err(_)) => word::<v1::Health>(task.health),
             _ => "".into(),

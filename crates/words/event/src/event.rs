@@ -201,6 +201,12 @@ pub enum EventKind {
         /// If its health check succeeded for the first time, how long that took.
         latency: StartLatency,
     },
+    /// It is healthy, and its readiness check fails: clients should not come to it. It is ready again
+    /// when it is healthy again.
+    Unready {
+        /// What the check said, if anything.
+        check: Option<Arc<str>>,
+    },
     /// It is being stopped, and has been given notice.
     Stop {
         /// The reason.
@@ -570,6 +576,7 @@ impl EventKind {
             Self::Start { .. } => "START",
             Self::Health { healthy: true, .. } => "HEALTHY",
             Self::Health { healthy: false, .. } => "UNHEALTHY",
+            Self::Unready { .. } => "UNREADY",
             Self::Stop { .. } => "STOP",
             Self::Saved { .. } => "SAVED",
             Self::SaverGivenUp { .. } => "SAVER_GIVEN_UP",

@@ -28,6 +28,8 @@ pub enum Capability {
     AdministerCell,
     /// Save checkpoints, which contain all data of all users, for backups.
     SaveCheckpoints,
+    /// Submit jobs whose tasks ask for ports with fixed numbers on the addresses of their machines.
+    StaticPorts,
 }
 
 /// A Linux capability that a task keeps, by its kernel name (capabilities(7)). Capabilities that
@@ -64,7 +66,7 @@ pub struct NotListed {
 
 impl Capability {
     /// All capabilities.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::AdministerJobs,
         Self::GrantQuota,
         Self::DrainMachines,
@@ -74,6 +76,7 @@ impl Capability {
         Self::Autoscale,
         Self::AdministerCell,
         Self::SaveCheckpoints,
+        Self::StaticPorts,
     ];
 
     /// The name used in commands and answers.
@@ -89,6 +92,7 @@ impl Capability {
             Self::Autoscale => "autoscale",
             Self::AdministerCell => "administer-cell",
             Self::SaveCheckpoints => "save-checkpoints",
+            Self::StaticPorts => "static-ports",
         }
     }
 }
@@ -196,7 +200,8 @@ mod tests {
         assert_eq!(
             "root".parse::<Capability>().expect_err("none").to_string(),
             "'root' is not a capability: use one of administer-jobs, grant-quota, drain-machines, \
-             no-estimation, kernel-features, exec-tasks, autoscale, administer-cell, save-checkpoints"
+             no-estimation, kernel-features, exec-tasks, autoscale, administer-cell, save-checkpoints, \
+             static-ports"
         );
         assert!("sys-admin".parse::<KernelFeature>().is_err(), "a way out of the jail");
     }

@@ -158,8 +158,8 @@ pub struct TaskReport {
     pub instance: InstanceId,
     /// The status.
     pub status: TaskStatus,
-    /// What the health check said that gave a running instance its health, or why it is not healthy
-    /// yet; may be empty. It does not change with every check, because a report that differs ends
+    /// What the check said that gave a running instance its health or took its readiness, or why it is
+    /// not healthy yet; may be empty. It does not change with every check, because a report that differs ends
     /// the hold of a poll.
     pub check: String,
     /// How long the machine took to fetch what the instance needs, and to start it, by its own clock; known
@@ -177,6 +177,9 @@ pub enum TaskStatus {
         /// The result of the last health check; `None` before the first success.
         healthy: Option<bool>,
     },
+    /// The program runs and its health check succeeds, and its readiness check fails: clients should not
+    /// come to it.
+    Unready,
     /// The instance is being stopped.
     Stopping,
     /// The instance ended, with its usage.

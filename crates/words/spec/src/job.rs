@@ -127,10 +127,16 @@ pub struct TaskSpec {
     /// The named TCP ports it requests. References to a port request it too: see
     /// [`TaskSpec::all_ports`]. Empty with a network of its own, whose ports have numbers.
     pub ports: BTreeSet<PortName>,
+    /// Its TCP ports with numbers that it chooses itself, on the address of its machine. Requires the
+    /// capability static-ports. Empty with a network of its own.
+    pub static_ports: BTreeMap<PortName, u16>,
     /// The network in which it runs.
     pub network: Network,
     /// The health check; a task without one is healthy while it runs.
     pub health_check: Option<HealthCheck>,
+    /// Whether clients should come to it: while this check fails, the task keeps running, and is in no
+    /// names. A task without one is ready while it is healthy.
+    pub readiness: Option<HealthCheck>,
     /// The time between SIGTERM and SIGKILL.
     pub notice: Span,
     /// Constraints on the machine.
@@ -285,6 +291,7 @@ impl JobSpec {
         let needed = [
             (Capability::NoEstimation, !self.estimation),
             (Capability::KernelFeatures, !self.task.kernel_features.is_empty()),
+            (Capability::StaticPorts, !self.task.static_ports.is_empty()),
         ];
         let needed = needed.into_iter().filter(|(_, needed)| *needed);
         needed.filter_map(|(capability, _)| Some((capability, Self::field_for(capability)?)))
@@ -296,6 +303,7 @@ impl JobSpec {
         match capability {
             Capability::NoEstimation => Some("estimation: false"),
             Capability::KernelFeatures => Some("kernelFeatures"),
+            Capability::StaticPorts => Some("static ports"),
             _ => None,
         }
     }
@@ -367,8 +375,10 @@ impl TaskSpec {
             cpu_slack: true,
             processes: 1_024,
             ports: BTreeSet::new(),
+            static_ports: BTreeMap::new(),
             network: Network::Host,
             health_check: None,
+            readiness: None,
             notice: Span::from_secs(10),
             constraints: Vec::new(),
             kernel_features: BTreeSet::new(),

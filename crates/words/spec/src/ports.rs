@@ -10,19 +10,25 @@ use crate::template::{self, Reference};
 use crate::{HealthCheck, JobSpec, TaskOverride, TaskSpec};
 
 impl TaskSpec {
-    /// All ports of the task, ordered by name: those it lists, those it refers to, and those its
-    /// health check uses.
+    /// All ports of the task, ordered by name: those it lists or numbers, those it refers to, and
+    /// those its checks use.
     #[must_use]
     pub fn all_ports(&self) -> BTreeSet<PortName> {
         let texts = self.cmd.iter().chain(self.env.values()).map(String::as_str);
         let referred = texts.chain(self.file_texts()).flat_map(referred);
-        let checked = self.health_check.iter().flat_map(checked);
-        let numbered = self.network.numbers().keys().cloned();
+        let checked = self.health_check.iter().chain(&self.readiness).flat_map(checked);
+        let numbered = self.numbers().map(|(name, _)| name.clone());
         self.ports.iter().cloned().chain(numbered).chain(referred).chain(checked).collect()
     }
 }
 
 impl TaskSpec {
+    /// The ports with numbers that the description gives: all of them in a network of its own, and
+    /// those with static numbers in the host's.
+    pub fn numbers(&self) -> impl Iterator<Item = (&PortName, &u16)> {
+        self.network.numbers().iter().chain(&self.static_ports)
+    }
+
     /// The texts of its files.
     fn file_texts(&self) -> impl Iterator<Item = &str> {
         self.files.values().filter_map(|file| file.content.text())
@@ -53,8 +59,9 @@ impl JobSpec {
         let env = kept.map(|(_, value)| value).chain(change.env.values());
         let texts = cmd.iter().chain(env).map(String::as_str).chain(self.task.file_texts());
         let referred = texts.flat_map(referred);
-        let checked = self.health_check(index).into_iter().flat_map(checked);
-        let numbered = self.task.network.numbers().keys().cloned();
+        let checks = self.health_check(index).into_iter().chain(&self.task.readiness);
+        let checked = checks.flat_map(checked);
+        let numbered = self.task.numbers().map(|(name, _)| name.clone());
         listed.iter().cloned().chain(numbered).chain(referred).chain(checked).collect()
     }
 }
@@ -94,7 +101,7 @@ impl<'a> UsualPorts<'a> {
     pub(crate) fn of(task: &'a TaskSpec) -> Self {
         let mut ports: BTreeMap<PortName, Sources> = BTreeMap::new();
         let mut variables: BTreeMap<&str, BTreeSet<PortName>> = BTreeMap::new();
-        for name in task.ports.iter().chain(task.network.numbers().keys()) {
+        for name in task.ports.iter().chain(task.numbers().map(|(name, _)| name)) {
             ports.entry(name.clone()).or_default().listed = true;
         }
         for name in task.cmd.iter().flat_map(|text| referred(text)) {
@@ -108,6 +115,10 @@ impl<'a> UsualPorts<'a> {
             for name in checked(check) {
                 ports.entry(name).or_default().checked = true;
             }
+        }
+        for name in task.readiness.iter().flat_map(checked) {
+            // No override takes it away.
+            ports.entry(name).or_default().listed = true;
         }
         for (variable, text) in &task.env {
             let names: BTreeSet<PortName> = referred(text).collect();

@@ -88,12 +88,13 @@ fn of_task(task: &TaskSpec) -> u64 {
             .iter()
             .chain(&task.secret_env)
             .map(|(place, secret)| text(place).saturating_add(text(secret.as_str())))),
-        entries(task.ports.len()),
+        entries(task.ports.len().saturating_add(task.static_ports.len())),
         sum(task.image.iter().chain(&task.packages).map(package)),
         constraints(&task.constraints),
         sum(task.volumes.iter().map(volume)),
         sum(task.outputs.paths.iter().map(|path| text(path.as_str()))),
         health(task.health_check.as_ref()),
+        health(task.readiness.as_ref()),
         task.saver.as_ref().map_or(0, |saver| texts(&saver.cmd)),
     ])
 }

@@ -135,10 +135,11 @@ pub const FIELDS: &[Field] = fields! {
     "cores" Restart |a, b| a.task.cores != b.task.cores;
     "cpuSlack" Restart |a, b| a.task.cpu_slack != b.task.cpu_slack;
     "ports" Restart |a, b| {
-        a.task.ports != b.task.ports || a.task.network.numbers() != b.task.network.numbers()
+        a.task.ports != b.task.ports || !a.task.numbers().eq(b.task.numbers())
     };
     "network" Restart |a, b| a.task.network.is_own() != b.task.network.is_own();
     "healthCheck" Restart |a, b| a.task.health_check != b.task.health_check;
+    "readiness" Restart |a, b| a.task.readiness != b.task.readiness;
     "notice" Restart |a, b| a.task.notice != b.task.notice;
     "saver" Restart |a, b| a.task.saver != b.task.saver;
     "volumes" Restart |a, b| a.task.volumes != b.task.volumes;
@@ -314,13 +315,16 @@ impl JobSpec {
                 "memorySlack" => {
                     add(field.name, one.memory_slack.to_string(), two.memory_slack.to_string());
                 }
-                "healthCheck" => {
-                    let (old, new) = (one.health_check.as_ref(), two.health_check.as_ref());
-                    match (old, new) {
+                "healthCheck" | "readiness" => {
+                    let of = |task: &crate::TaskSpec| match field.name {
+                        "readiness" => task.readiness.clone(),
+                        _ => task.health_check.clone(),
+                    };
+                    match (of(one).as_ref(), of(two).as_ref()) {
                         (Some(old), Some(new)) => {
-                            values("healthCheck", check_values(old), check_values(new), add);
+                            values(field.name, check_values(old), check_values(new), add);
                         }
-                        _ => add("healthCheck", check(old), check(new)),
+                        (old, new) => add(field.name, check(old), check(new)),
                     }
                 }
                 "constraints" => {
@@ -388,7 +392,9 @@ impl crate::TaskSpec {
             || self.cores == Cores::Exclusive && self.limit.cpu != other.limit.cpu
             || self.ports != other.ports
             || self.network != other.network
+            || self.static_ports != other.static_ports
             || self.health_check != other.health_check
+            || self.readiness != other.readiness
             || self.notice != other.notice
             || self.volumes != other.volumes
             || self.outputs != other.outputs
@@ -491,7 +497,7 @@ fn saver(task: &crate::TaskSpec) -> String {
 /// The names of a task's ports, with those numbers that the description gives.
 fn ports(task: &crate::TaskSpec) -> String {
     let names = task.ports.iter().map(ToString::to_string);
-    let numbers = task.network.numbers().iter().map(|(name, number)| format!("{name}: {number}"));
+    let numbers = task.numbers().map(|(name, number)| format!("{name}: {number}"));
     names.chain(numbers).collect::<Vec<_>>().join(", ")
 }
 

@@ -128,9 +128,15 @@ pub enum ProblemKind {
     /// Ports with numbers in the host's network.
     #[error(
         "gives numbers, but in the network of the host the cell assigns them: list the names, such \
-         as ports: ['http'], or ask for network: 'own'"
+         as ports: ['http'], or ask for a static one, ports: {{ http: {{ static: 80 }} }}, or network: 'own'"
     )]
     PortsWithNumbers,
+    /// Static ports in a network of the task's own.
+    #[error(
+        "gives static numbers, but with network: 'own' each task has an address of its own, where every \
+         number is its own, too: write ports: {{ http: 443 }}"
+    )]
+    StaticPortsOfOwnNetwork,
     /// Ports of one task in a network of its own.
     #[error(
         "cannot differ from task to task with network: 'own': leave it out, and give all ports in \
@@ -405,9 +411,10 @@ impl Problems {
                 self.of_a_task(&top.field("files"), !task.files.is_empty());
                 self.of_a_task(&top.field("secrets"), !task.secrets.is_empty());
                 self.of_a_task(&top.field("secretEnv"), !task.secret_env.is_empty());
-                let has_ports = !task.ports.is_empty() || !task.network.numbers().is_empty();
+                let has_ports = !task.ports.is_empty() || task.numbers().next().is_some();
                 self.of_a_task(&top.field("ports"), has_ports);
                 self.of_a_task(&top.field("healthCheck"), task.health_check.is_some());
+                self.of_a_task(&top.field("readiness"), task.readiness.is_some());
                 self.of_a_task(&top.field("kernelFeatures"), !task.kernel_features.is_empty());
                 self.of_a_task(&top.field("api"), task.api);
                 self.of_a_task(&top.field("volumes"), !task.volumes.is_empty());
@@ -442,6 +449,9 @@ impl Problems {
         self.count(&top.field("ports"), ports, limits::PORTS_MAX, "ports");
         if let Some(check) = &task.health_check {
             self.health_check(&top.field("healthCheck"), check);
+        }
+        if let Some(check) = &task.readiness {
+            self.health_check(&top.field("readiness"), check);
         }
         self.notice(&top.field("notice"), task.notice);
         self.constraints(&top.field("constraints"), &task.constraints);

@@ -2,6 +2,7 @@
 
 use crate::cell::Cell;
 use crate::eventually::{eventually, until};
+use crate::tools::needs;
 
 /// Submits a batch job with one task.
 fn run(cell: &Cell, name: &str, cmd: &str, more: &str) {
@@ -58,6 +59,42 @@ fn a_check_command_runs_inside_the_task_and_shows_one_line() {
 }
 
 #[test]
+fn a_task_that_is_not_ready_leaves_its_name_and_is_not_restarted() {
+    needs("dig", "bind9-dnsutils");
+    let cell = Cell::start();
+    run(
+        &cell,
+        "web",
+        "['sh', '-c', 'touch ready; exec bourg example-server --port $PORT_HTTP']",
+        "ports: ['http'], appclass: 'latency-sensitive',
+         readiness: { exec: ['sh', '-c', 'test -e ready || { echo no database; exit 1; }'],
+                      interval: '100ms', failures: 2 }",
+    );
+    cell.is_healthy("web");
+    let (host, port) = crate::dns::address(&cell);
+    let dig =
+        format!("dig +tries=2 +time=5 +short @{host} -p {port} SRV _http._tcp.web.root.dev.borg.");
+    let served = || cell.ok(&dig).lines().count();
+    until("it is under its name", || served() == 1);
+    let home = cell.ok("echo -n cell/borglet/tasks/*/home/ready");
+    std::fs::remove_file(cell.path(&home)).expect("the task's file");
+    cell.job("web", "is not ready", |job| job["tasks"][0]["health"] == "UNREADY");
+    assert!(cell.ok("bourg bns get web").contains("unready"));
+    until("it is not under its name", || served() == 0);
+    let table = cell.ok("bourg status web");
+    assert!(table.contains("not ready: exit code 1: no database"), "{table}");
+    cell.ok("bourg exec web/0 -- touch ready");
+    let status = cell.is_healthy("web");
+    assert_eq!(status["tasks"][0]["generation"], 1);
+    until("it is under its name again", || served() == 1);
+    let events = cell.ok("bourg events web");
+    assert!(
+        events.lines().any(|line| line.contains("UNREADY") && line.contains("no database")),
+        "{events}"
+    );
+}
+
+#[test]
 fn an_endless_check_command_is_killed_at_its_timeout() {
     let mut cell = Cell::start();
     cell.ok("bourg run $EXAMPLES/hello.bcl");
@@ -98,8 +135,10 @@ fn processes_of_a_check_command_end_with_it() {
         run(&cell, name, SLEEPS, &format!("healthCheck: {{ exec: {exec}, {quick} }}"));
     }
     for name in names {
+        // Those that have ended, and that their init has not reaped yet, do not count.
         let look = format!(
-            "bourg exec {name} -- sh -c 'wc -l < tries; cat /proc/[0-9]*/comm | grep -cx sleep'"
+            "bourg exec {name} -- sh -c 'wc -l < tries; \
+             cat /proc/[0-9]*/stat | grep -c \"(sleep) [RSDT]\"'"
         );
         let sleeping = eventually("it was checked some times", || {
             let said = cell.types(&look).stdout;

@@ -96,6 +96,7 @@ mod sigma;
 mod sim;
 mod spike;
 mod start_latency;
+mod static_ports;
 mod task_identity;
 mod task_metrics;
 mod task_view;

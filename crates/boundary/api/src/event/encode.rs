@@ -212,6 +212,7 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
             wire.text(2, check.as_deref().unwrap_or_default());
             start_latency(wire, 3, *latency);
         }),
+        EventKind::Unready { check } => wire.given_text(200, check.as_deref().unwrap_or_default()),
         EventKind::Stop { why } => wire.message(22, |wire| stop_reason(wire, why)),
         EventKind::Saved { machine, attempts } => wire.message(110, |wire| {
             wire.number(1, machine.0);

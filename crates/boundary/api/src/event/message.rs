@@ -175,6 +175,9 @@ impl From<&EventKind> for Kind {
                 let (healthy, latency) = (*healthy, start_latency::message(*latency));
                 Self::Health(message::HealthChange { healthy, check, latency })
             }
+            EventKind::Unready { check } => {
+                Self::Unready(check.as_deref().unwrap_or_default().to_owned())
+            }
             EventKind::Stop { why } => Self::Stop(why.into()),
             EventKind::Saved { machine, attempts } => {
                 Self::Saved(message::Saved { machine: machine.0, attempts: *attempts })
@@ -384,6 +387,7 @@ impl TryFrom<Kind> for EventKind {
                 let latency = start_latency::read(change.latency.as_ref()).field("health")?;
                 Self::Health { healthy, check, latency }
             }
+            Kind::Unready(check) => Self::Unready { check: read::check_text(&check) },
             Kind::Stop(why) => Self::Stop { why: why.try_into().field("stop")? },
             Kind::Saved(message::Saved { machine, attempts }) => {
                 Self::Saved { machine: MachineId(machine), attempts }

@@ -304,6 +304,7 @@ impl From<&Placement> for task_image::Placement {
                     Health::Unknown => v1::Health::Unknown,
                     Health::Healthy => v1::Health::Healthy,
                     Health::Unhealthy => v1::Health::Unhealthy,
+                    Health::Unready => v1::Health::Unready,
                 };
                 (Some(at.0), health, since.0)
             }
@@ -340,6 +341,7 @@ impl TryFrom<task_image::Placement> for Placement {
                 v1::Health::Unknown => Health::Unknown,
                 v1::Health::Healthy => Health::Healthy,
                 v1::Health::Unhealthy => Health::Unhealthy,
+                v1::Health::Unready => Health::Unready,
             })
         };
         let phase = match (placement.started, read::value(placement.health, meaning, "health")?) {

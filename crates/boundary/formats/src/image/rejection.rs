@@ -7,8 +7,8 @@ mod reason;
 use api::{At, Fault, Malformed, dimension, package, read, services};
 use cell::{EndsWith, Rejection};
 use model::{
-    CollectionId, Dimension, GrantId, JobName, Level, LockMode, LockSessionId, LogIndex, ReplicaId,
-    SessionId, TaskId, TaskIndex, UserName, Version,
+    CollectionId, Dimension, GrantId, JobName, Level, LockMode, LockSessionId, LogIndex, PortRange,
+    ReplicaId, SessionId, TaskId, TaskIndex, UserName, Version,
 };
 use spec::{Autoscale, FieldName};
 
@@ -17,6 +17,17 @@ use api::autoscale;
 use api::job::priority;
 use codes::Code;
 use v1::rejection::{self, Why};
+
+fn static_port(it: &rejection::StaticPortOfMachines) -> Result<Rejection, Malformed> {
+    Ok(Rejection::StaticPortOfMachines {
+        port: read::name(&it.port, "port")?,
+        number: read::small(it.number, u16::MAX, "number")?,
+        range: PortRange {
+            first: read::small(it.first, u16::MAX, "first")?,
+            last: read::small(it.last, u16::MAX, "last")?,
+        },
+    })
+}
 
 impl From<&Rejection> for v1::Rejection {
     fn from(rejection: &Rejection) -> Self {
@@ -173,6 +184,14 @@ impl From<&Rejection> for v1::Rejection {
                 what: rejection::Shareable::from(*what).into(),
                 why: Some((*why).into()),
             }),
+            Rejection::StaticPortOfMachines { port, number, range } => {
+                Why::StaticPortOfMachines(rejection::StaticPortOfMachines {
+                    port: port.to_string(),
+                    number: (*number).into(),
+                    first: range.first.into(),
+                    last: range.last.into(),
+                })
+            }
             Rejection::AddressTaken(machine) => Why::AddressTaken(machine.to_string()),
             Rejection::RevokesOneself(user) => Why::RevokesOneself(user.to_string()),
             Rejection::LastAdministrator(user) => Why::LastAdministrator(user.to_string()),
@@ -423,6 +442,7 @@ impl TryFrom<v1::Rejection> for Rejection {
                 what: code(shared.what, "what").field("shared")?,
                 why: shared.why.ok_or(Fault::UnknownKind).field("why").field("shared")?.into(),
             },
+            Why::StaticPortOfMachines(it) => static_port(&it).field("staticPortOfMachines")?,
             Why::AddressTaken(machine) => Self::AddressTaken(read::name(&machine, "addressTaken")?),
             Why::RevokesOneself(user) => Self::RevokesOneself(read::name(&user, "revokesOneself")?),
             Why::LastAdministrator(user) => {

@@ -423,6 +423,7 @@ pub(crate) fn report() -> impl Strategy<Value = Report> {
         Just(TaskStatus::Starting),
         of(any::<bool>()).prop_map(|healthy| TaskStatus::Running { healthy }),
         Just(TaskStatus::Stopping),
+        Just(TaskStatus::Unready),
         (end(), usage()).prop_map(|(end, usage)| TaskStatus::Ended(end, usage)),
     ];
     let task = (instance(), status, ".{0,9}").prop_map(|(instance, status, check)| TaskReport {

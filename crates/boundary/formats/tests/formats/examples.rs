@@ -123,7 +123,9 @@ pub(crate) fn full_job() -> JobSpec {
         cpu_slack: true,
         processes: 512,
         ports: BTreeSet::from([name("admin")]),
+        static_ports: [(name("https"), 443)].into(),
         health_check: Some(health_check("http", "/healthz")),
+        readiness: Some(health_check("http", "/ready")),
         notice: Span::from_secs(10),
         constraints: constraints(),
         kernel_features: BTreeSet::new(),
@@ -453,6 +455,7 @@ pub(crate) fn all_ops() -> Vec<Op> {
         Observation::Started { instance: instance(0), latency: latencies(true) },
         Observation::Health { instance: instance(0), healthy: true, check: String::new() },
         Observation::Health { instance: instance(0), healthy: false, check: "HTTP 503".to_owned() },
+        Observation::Unready { instance: instance(0), check: "HTTP 503".to_owned() },
         Observation::NotHealthyYet {
             instance: instance(0),
             check: "connection refused".to_owned(),

@@ -22,7 +22,7 @@ use crate::cgroup::{CgroupError, Hierarchy, Limits, Sharing, TaskCgroup};
 use crate::error::At;
 use crate::machine::ephemeral_ports;
 use crate::{FileError, sys};
-pub(crate) use program::Rule;
+pub(crate) use program::{Rule, UNPRIVILEGED};
 
 /// The kernel cannot check which ports are bound.
 #[derive(Debug, thiserror::Error)]

@@ -187,7 +187,7 @@ pub enum BindablePorts {
     #[default]
     Any,
     /// These, at most [`PORTS_MAX`], and what is allowed to every task. With the capability
-    /// `NET_BIND_SERVICE`, also those below 1024.
+    /// `NET_BIND_SERVICE`, also those below 1024, unless one of its own is below.
     Only(Vec<u16>),
 }
 

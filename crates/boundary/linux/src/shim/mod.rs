@@ -144,7 +144,9 @@ fn prepare(dir: &Path, launch: &Launch) -> Result<Option<TaskCgroup>, String> {
     let cgroup = TaskCgroup::create(&hierarchy, &launch.cgroup, &launch.limits)
         .map_err(|error| error.to_string())?;
     if let BindablePorts::Only(given) = &launch.bindable_ports {
-        let privileged = launch.capabilities.contains(&NET_BIND_SERVICE);
+        // A task that was given such a port has the capability for it, and for no other.
+        let has_own = given.iter().any(|port| *port < bind::UNPRIVILEGED);
+        let privileged = launch.capabilities.contains(&NET_BIND_SERVICE) && !has_own;
         if let Err(error) = bind::enforce(&cgroup, given, privileged) {
             // Nothing has joined it.
             let left = cgroup.remove().err().map_or_else(String::new, |left| format!("; {left}"));

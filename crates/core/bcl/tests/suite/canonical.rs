@@ -180,9 +180,14 @@ fn canonical(job: &JobSpec) -> Value {
     field("env", json!(job.task.env));
     field("processes", json!(job.task.processes));
     field("ports", ports_json(&job.task.ports));
+    let fixed = job.task.static_ports.iter();
+    field("staticPorts", fixed.map(|(name, port)| (name.to_string(), json!(port))).collect());
     field("notice", span(job.task.notice));
     if let Some(check) = &job.task.health_check {
         field("healthCheck", check_json(check));
+    }
+    if let Some(check) = &job.task.readiness {
+        field("readiness", check_json(check));
     }
     let mut restart = json!({
         "delay": span(job.restart.delay), "delayMax": span(job.restart.delay_max),
@@ -336,9 +341,15 @@ fn saver() -> impl Strategy<Value = Saver> {
 fn task() -> impl Strategy<Value = TaskSpec> {
     let ports = btree_set(port(), 0..3);
     let limits = (resources(), 1..1_u32 << 20, spans());
-    let wants = (ports, option::of(health_check()), vec(constraint(), 0..3));
+    let checks = (option::of(health_check()), option::of(health_check()));
+    let wants = (ports, prop::bool::ANY, checks, vec(constraint(), 0..3));
     (cmd(), env(), limits, wants).prop_map(|(cmd, env, limits, wants)| {
-        let ((limit, processes, notice), (ports, health_check, constraints)) = (limits, wants);
+        let (limit, processes, notice) = limits;
+        let (mut ports, fixed, (health_check, readiness), constraints) = wants;
+        let static_ports = match fixed {
+            true => std::mem::take(&mut ports).into_iter().zip(440..).collect(),
+            false => BTreeMap::new(),
+        };
         let kernel_features = BTreeSet::new();
         TaskSpec {
             network: spec::Network::Host,
@@ -355,7 +366,9 @@ fn task() -> impl Strategy<Value = TaskSpec> {
             cpu_slack: true,
             processes,
             ports,
+            static_ports,
             health_check,
+            readiness,
             notice,
             constraints,
             kernel_features,
@@ -471,7 +484,8 @@ prop_compose! {
             None => Kind::Job { alloc_set },
             Some(users) => {
                 (task.cmd, task.env, task.ports) = Default::default();
-                task.health_check = None;
+                (task.health_check, task.readiness) = (None, None);
+                task.static_ports.clear();
                 task.kernel_features.clear();
                 task.packages.clear();
                 task.image = None;
@@ -562,7 +576,7 @@ proptest! {
     fn no_value_of_a_field_panics(
         field in "name|tasks|priority|cpu|cpuMilli|ram|ramBytes|notice|overrides|restart|labels|\
                   schedulingClass|after|parent|maxPerMachine|maxPerSwitch|allocs|allocSet|constraints|\
-                  ports|healthCheck|metrics|estimation|autoscale|kernelFeatures|api|memorySlack|disruptions|update|cores|cpuSlack",
+                  ports|staticPorts|healthCheck|readiness|metrics|estimation|autoscale|kernelFeatures|api|memorySlack|disruptions|update|cores|cpuSlack",
         value in prop_oneof![
             any::<f64>().prop_filter("a number", |number| number.is_finite()).prop_map(|n| json!(n)),
             any::<i64>().prop_map(|n| json!(n)),

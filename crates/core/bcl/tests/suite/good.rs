@@ -288,6 +288,20 @@ fn health_checks_and_restarts_have_usual_values() {
             job.task.health_check = Some(HealthCheck::of(Probe::Exec { cmd }));
         });
     }
+    check("readiness: null", |_| {});
+    check("readiness: { port: 'http', path: '/ready', failures: 2 }", |job| {
+        let check = HealthCheck::of(Probe::Http { port: http(), path: "/ready".to_owned() });
+        job.task.readiness = Some(HealthCheck { failures_max: 2, ..check });
+    });
+    for ports in [
+        "ports: { https: { static: 443 }, http: {}, old: null }",
+        "ports: ['http'], staticPorts: { https: 443 }",
+    ] {
+        check(ports, |job| {
+            job.task.ports.insert(http());
+            job.task.static_ports = [(PortName::new("https").expect("a name"), 443)].into();
+        });
+    }
     for when in RestartWhen::ALL {
         check(&format!("restart: '{when}'"), |job| job.restart = RestartPolicy::on(when));
         check(&format!("restart: {{ policy: '{when}', failures: 3 }}"), |job| {

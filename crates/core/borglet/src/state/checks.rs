@@ -6,7 +6,7 @@ use model::{Appclass, InstanceId, NoticeReason, Span, Time};
 use poll::{Desired, Stop};
 
 use super::{Borglet, Effect, Phase, StopCause};
-use crate::health::{HealthTracker, Verdict};
+use crate::health::{CheckKind, Verdict, Watch};
 use crate::launch::fill;
 
 /// What a health check does: as its description says, with ports and references resolved.
@@ -35,19 +35,43 @@ pub enum Probe {
     },
 }
 
-/// The tracker of the health of an instance that has started.
-pub(super) fn tracker(desired: &Desired, started: Time) -> HealthTracker {
+/// The watch of an instance that has started.
+pub(super) fn tracker(desired: &Desired, started: Time) -> Watch {
     let serves = desired.appclass == Appclass::LatencySensitive;
-    HealthTracker::new(desired.spec.health_check.as_ref(), serves, started)
+    Watch::new(&desired.spec, serves, started)
 }
 
-/// The check of an instance that is due; `None` if it has no check, or not its port.
-pub(super) fn begin(
+/// A check of a description.
+fn described(task: &spec::TaskSpec, kind: CheckKind) -> Option<&spec::HealthCheck> {
+    match kind {
+        CheckKind::Health => task.health_check.as_ref(),
+        CheckKind::Readiness => task.readiness.as_ref(),
+    }
+}
+
+/// The checks of an instance that are due.
+pub(super) fn due(
+    now: Time,
     instance: InstanceId,
     desired: &Desired,
-    watch: &mut HealthTracker,
-) -> Option<Effect> {
-    let check = desired.spec.health_check.as_ref()?;
+    watch: &mut Watch,
+    effects: &mut Vec<Effect>,
+) {
+    for kind in [CheckKind::Health, CheckKind::Readiness] {
+        let tracker = watch.of(kind).filter(|it| it.next().is_some_and(|next| next <= now));
+        let Some(tracker) = tracker else { continue };
+        if described(&desired.spec, kind).is_none() {
+            tracker.settled();
+        } else if let Some(effect) = begin(instance, desired, kind) {
+            tracker.asked();
+            effects.push(effect);
+        }
+    }
+}
+
+/// A check of an instance; `None` if it has no such check, or not its port.
+fn begin(instance: InstanceId, desired: &Desired, kind: CheckKind) -> Option<Effect> {
+    let check = described(&desired.spec, kind)?;
     let number = |wanted| {
         let mut ports = desired.ports.iter();
         ports.find(|(name, _)| name == wanted).map(|(_, port)| *port)
@@ -62,9 +86,8 @@ pub(super) fn begin(
             Probe::Exec { argv: cmd.iter().map(|text| fill(desired, text)).collect() }
         }
     };
-    watch.asked();
     let user = desired.user.clone();
-    Some(Effect::Check { instance, user, probe, timeout: check.timeout })
+    Some(Effect::Check { instance, kind, user, probe, timeout: check.timeout })
 }
 
 /// The name of a check in the reason of an end.
@@ -81,13 +104,15 @@ impl Borglet {
         &mut self,
         now: Time,
         instance: InstanceId,
+        kind: CheckKind,
         answer: Result<String, String>,
         effects: &mut Vec<Effect>,
     ) {
         let Some(local) = self.tasks.get_mut(&instance) else { return };
         let Phase::Running(watch) = &mut local.phase else { return };
-        let Some(check) = &local.launch.desired.spec.health_check else { return };
-        let verdict = watch.answered(check, now, &answer);
+        let Some(check) = described(&local.launch.desired.spec, kind) else { return };
+        let Some(tracker) = watch.of(kind) else { return };
+        let verdict = tracker.answered(check, now, &answer);
         if let (Verdict::Stop, Err(said)) = (verdict, answer) {
             let reason = format!("{} → {said}", name(&check.probe));
             let stop = Stop {

@@ -6,6 +6,7 @@ use spec::{LogPolicy, LogSettings};
 
 use super::{KeptData, Probe, Rule, SaverLaunch};
 use crate::Launch;
+use crate::health::CheckKind;
 use crate::starvation::CpuCap;
 
 /// An action for the shell.
@@ -30,11 +31,13 @@ pub enum Effect {
         /// Why it applied, with numbers.
         reason: String,
     },
-    /// Check the health of an instance; [`Input::Checked`] must follow, at the latest when the timeout
-    /// has passed since its turn.
+    /// Check the health or the readiness of an instance; [`Input::Checked`] must follow, at the latest
+    /// when the timeout has passed since its turn.
     Check {
         /// The instance.
         instance: InstanceId,
+        /// Which of its checks.
+        kind: CheckKind,
         /// Its owner: users share the checks that run at once.
         user: UserName,
         /// What to do.

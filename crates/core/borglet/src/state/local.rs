@@ -11,7 +11,7 @@ use super::notice::{self, GivenNotice};
 use super::{Effect, Rule};
 use crate::Launch;
 use crate::capacity::Endpoint;
-use crate::health::HealthTracker;
+use crate::health::Watch;
 use crate::limit::Limit;
 
 /// An instance on the machine.
@@ -80,7 +80,7 @@ pub(super) enum Phase {
     /// Waits until others end and free the port or resources it needs.
     Waiting,
     Starting,
-    Running(HealthTracker),
+    Running(Watch),
     Stopping {
         next: Time,
         why: StopCause,
@@ -255,6 +255,6 @@ impl Local {
         let desired = &self.launch.desired;
         desired.appclass == Appclass::LatencySensitive
             && !desired.ports.is_empty()
-            && matches!(&self.phase, Phase::Running(watch) if watch.healthy == Some(true))
+            && matches!(&self.phase, Phase::Running(watch) if watch.is_good())
     }
 }

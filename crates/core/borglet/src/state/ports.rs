@@ -4,7 +4,7 @@
 //! and ends a task that holds a port not assigned to it. It does not touch other programs: it
 //! reports their ports with the holder, and the cell assigns those ports to no task.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::slice;
 use std::sync::Arc;
 
@@ -46,6 +46,8 @@ pub enum Holder {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ports {
     seen: BTreeMap<u16, Seen>,
+    /// Static ports, which are beyond the range, that a start has found in use, until they are free.
+    wanted: BTreeSet<u16>,
 }
 
 #[derive(Clone, Debug)]
@@ -68,6 +70,13 @@ impl Ports {
         self.seen.insert(port, Seen { since, ..new });
     }
 
+    /// A start has found a static port in use: from now on it is reported, like those of the range.
+    fn want(&mut self, port: u16) {
+        if self.wanted.len() < REPORTED_MAX {
+            self.wanted.insert(port);
+        }
+    }
+
     /// Forgets ports that were not seen in use for long enough, and a task's ports as soon as it
     /// has ended.
     pub(crate) fn forget(&mut self, now: Time, is_here: impl Fn(InstanceId) -> bool) {
@@ -75,12 +84,15 @@ impl Ports {
             let is_gone = seen.last < now && seen.ends.is_some_and(|task| !is_here(task));
             !is_gone && now.since(seen.last) < HELD_FOR
         });
+        let seen = &self.seen;
+        self.wanted.retain(|port| seen.contains_key(port));
     }
 
-    /// The held ports of a range that are to be reported.
+    /// The held ports that are to be reported: those of a range, and those that a start found in use.
     pub(crate) fn reported(&self, now: Time, range: PortRange) -> Vec<HeldPorts> {
         let counts = |seen: &Seen| seen.ends.is_none() || now.since(seen.since) >= ENDING_FOR;
-        let within = self.seen.iter().filter(|(port, seen)| range.contains(**port) && counts(seen));
+        let is_told = |port: u16| range.contains(port) || self.wanted.contains(&port);
+        let within = self.seen.iter().filter(|(port, seen)| is_told(**port) && counts(seen));
         let mut reported: Vec<HeldPorts> = Vec::new();
         for (port, seen) in within {
             let is_next = |last: &HeldPorts| last.ports.last + 1 == *port && *last.by == *seen.by;
@@ -109,6 +121,9 @@ impl Borglet {
         effects: &mut Vec<Effect>,
     ) {
         let port = held.port;
+        if !self.machine.ports.contains(port) {
+            self.ports.want(port);
+        }
         self.handle_ports(now, slice::from_ref(held), effects);
         let ends = |local: &Local| local.grabbed(now).contains(&port);
         let holder = match &held.by {
@@ -138,7 +153,9 @@ impl Borglet {
         let Some(local) = self.tasks.get(&instance).filter(|_| failed) else { return end };
         let started = match &local.phase {
             Phase::Starting => Time::ZERO,
-            Phase::Running(health) if health.is_starting(now, STARTING_FOR) => health.started,
+            Phase::Running(watch) if watch.health.is_starting(now, STARTING_FOR) => {
+                watch.health.started
+            }
             _ => return end,
         };
         let taken = |(name, port): &(PortName, u16)| {
@@ -164,6 +181,13 @@ impl Borglet {
             let local = self.tasks.get(id);
             if local.is_some_and(|local| local.launch.desired.address.is_some()) {
                 // It has the port in its own network: who has the machine's is unknown.
+                self.ports.record(now, *port, self.name_of(*id).into(), None);
+                continue;
+            }
+            if !self.machine.ports.contains(*port)
+                && local.is_none_or(|local| local.port_name(*port).is_none())
+            {
+                // It may have been allowed to bind it, as with net-bind-service.
                 self.ports.record(now, *port, self.name_of(*id).into(), None);
                 continue;
             }
@@ -256,6 +280,19 @@ mod tests {
             ports.record(at(0), port, by.into(), None);
         }
         assert_eq!(shown(&ports, 0), "10-11 by a, 12 by b, 14 by b, 19 by a");
+    }
+
+    #[test]
+    fn a_static_port_that_a_start_found_in_use_is_reported_until_it_is_free() {
+        let mut ports = Ports::default();
+        ports.want(443);
+        for port in [22, 443] {
+            ports.record(at(0), port, "nginx".into(), None);
+        }
+        assert_eq!(shown(&ports, 0), "443 by nginx");
+        ports.forget(at(10_000), |_| true);
+        ports.record(at(10_000), 443, "nginx".into(), None);
+        assert_eq!(shown(&ports, 10_000), "", "nobody wants it any more");
     }
 
     #[test]

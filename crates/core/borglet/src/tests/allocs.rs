@@ -54,6 +54,7 @@ impl World {
                 TaskStatus::Starting => "starting".to_owned(),
                 TaskStatus::Running { healthy } => format!("running {healthy:?}"),
                 TaskStatus::Stopping => "stopping".to_owned(),
+                TaskStatus::Unready => "unready".to_owned(),
                 TaskStatus::Ended(end, _) => end.to_string(),
             };
             format!("{} {status}", task.instance)

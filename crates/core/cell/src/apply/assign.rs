@@ -49,10 +49,14 @@ impl Cell {
             .ok_or(AssignmentRefused::NoSuchMachine(assignment.machine))?;
         let ask = Request::of(self, job, id.index);
         let mut offer = self.offered(job, machine, assignment)?;
+        let leaving_ports;
         if !assignment.victims.is_empty() {
             let staying =
                 self.staying(machine, job.described(id.index).priority, &assignment.victims)?;
-            offer = Offer { colocated: offer.colocated, ..staying.offered_by(machine) };
+            leaving_ports = self.leaving_ports(machine, &assignment.victims);
+            let Offer { colocated, .. } = offer;
+            let leaving_ports = &leaving_ports;
+            offer = Offer { colocated, leaving_ports, ..staying.offered_by(machine) };
         }
         fits(&ask, &offer).map_err(|unschedulable_reason| {
             AssignmentRefused::DoesNotFit(machine.id, unschedulable_reason)
@@ -75,7 +79,8 @@ impl Cell {
             None => assignment.address,
         };
         let own: Vec<u16> = ask.network.numbers().values().copied().collect();
-        let ports = if ask.network.is_own() { &own } else { ports };
+        let fixed = job.with_static_ports(id.index, ports);
+        let ports = if ask.network.is_own() { &own } else { &fixed };
         Ok(Placement {
             machine: machine.id,
             alloc: assignment.alloc.map(Arc::new),
@@ -93,6 +98,22 @@ impl Cell {
             },
             inputs: None,
         })
+    }
+
+    /// The ports that are free once the victims, and all others that are already leaving, have left.
+    fn leaving_ports(&self, machine: &Machine, victims: &[InstanceId]) -> Vec<u16> {
+        let leaving = |id: &InstanceId| {
+            let placed = self.placement(*id)?;
+            (placed.stop.is_some() || victims.contains(id)).then_some(placed.machine_ports())
+        };
+        let ports = machine.instances().iter().filter_map(leaving).flatten().copied();
+        let stays = |port: u16| {
+            let holders = machine.instances().iter().filter(|id| leaving(id).is_none());
+            let mut kept = holders.filter_map(|id| self.placement(*id));
+            kept.any(|placed| placed.machine_ports().contains(&port))
+        };
+        // A port that a task waits for, while another leaves it, is not free.
+        ports.filter(|port| !stays(*port)).collect()
     }
 
     /// What is taken of a machine once the victims of a task of that priority, and all others that

@@ -165,13 +165,26 @@ impl Cell {
     }
 
     /// The capabilities that are needed to submit a description, besides being its owner.
-    pub(super) fn check_needed_capabilities(
-        &self,
-        by: &UserName,
-        spec: &JobSpec,
-    ) -> Result<(), Rejection> {
+    fn check_needed_capabilities(&self, by: &UserName, spec: &JobSpec) -> Result<(), Rejection> {
         for (capability, _) in spec.capabilities() {
             self.only_holders(by, capability, || Permission::SubmitWith(capability))?;
+        }
+        Ok(())
+    }
+
+    /// Whether a user may submit a description, and its static ports can be had in this cell.
+    pub(super) fn may_submit(&self, by: &UserName, spec: &JobSpec) -> Result<(), Rejection> {
+        self.check_needed_capabilities(by, spec)?;
+        for (port, number) in &spec.task.static_ports {
+            let ranges = self.machines().map(|it| it.report.ports);
+            let mut ranges = ranges.filter(|range| !range.is_empty());
+            // With one machine that may have it, it waits for that one.
+            if let Some(range) = ranges.next().filter(|range| range.contains(*number))
+                && ranges.all(|range| range.contains(*number))
+            {
+                let (port, number) = (port.clone(), *number);
+                return Err(Rejection::StaticPortOfMachines { port, number, range });
+            }
         }
         Ok(())
     }

@@ -173,7 +173,7 @@ impl Cell {
         self.room_for_tasks(by, by, spec.tasks, spec.tasks)?;
         self.room_for_every_machine(by, spec)?;
         self.room_for_description(by, by, spec)?;
-        self.check_needed_capabilities(by, spec)?;
+        self.may_submit(by, spec)?;
         self.check_packages(by, spec, None)?;
         self.check_secrets(by, spec)?;
         let Related { after, waits_for, parent, alloc_set } = self.related(by, spec)?;

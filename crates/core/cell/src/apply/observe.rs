@@ -45,6 +45,9 @@ impl Cell {
             Observation::NotHealthyYet { instance, check } => {
                 self.not_healthy_yet(machine, *instance, check)
             }
+            Observation::Unready { instance, check } => {
+                self.unready(machine, *instance, check, events)
+            }
             Observation::Ended { instance, end, usage } => {
                 self.ended(machine, *instance, Ending { end, usage: *usage }, events)
             }
@@ -122,7 +125,8 @@ impl Cell {
     ) -> Observed {
         let new = if healthy { Health::Healthy } else { Health::Unhealthy };
         let is_checked = self.jobs.get(instance.collection).is_some_and(|job| {
-            job.described(instance.index).health_check(instance.index).is_some()
+            let spec = job.described(instance.index);
+            spec.health_check(instance.index).is_some() || spec.task.readiness.is_some()
         });
         let placement = self.placed_there(machine, instance, None)?;
         let (known, mut first) = (placement.latency, StartLatency::UNKNOWN);
@@ -142,6 +146,26 @@ impl Cell {
         self.set_check(instance, check.clone());
         self.set_latency(instance, known.with_part_of(StartPart::Healthy, first));
         events.add(Subject::Task(instance), EventKind::Health { healthy, check, latency: first });
+        Ok(())
+    }
+
+    fn unready(
+        &mut self,
+        machine: MachineId,
+        instance: InstanceId,
+        check: &str,
+        events: &mut Events,
+    ) -> Observed {
+        match self.placed_there(machine, instance, None)?.phase {
+            Phase::Started { at, health, .. } if health != Health::Unready => {
+                let phase = Phase::Started { at, health: Health::Unready, since: self.time };
+                self.set_phase(instance, phase);
+            }
+            _ => return Err(ObservationRefused::NothingNew(instance)),
+        }
+        let check = cut_check(check);
+        self.set_check(instance, check.clone());
+        events.add(Subject::Task(instance), EventKind::Unready { check });
         Ok(())
     }
 

@@ -276,6 +276,13 @@ pub enum Observation {
         /// What the last check said.
         check: String,
     },
+    /// It is healthy, and its readiness check fails.
+    Unready {
+        /// The instance.
+        instance: InstanceId,
+        /// What the check said; the rest of a long text is cut off.
+        check: String,
+    },
     /// It has ended.
     Ended {
         /// The instance.

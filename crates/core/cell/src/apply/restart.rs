@@ -149,7 +149,7 @@ impl Cell {
         if !job.is_alive() {
             self.room_for_every_machine(owner, &job.spec)?;
         }
-        self.check_needed_capabilities(by, &job.spec)?;
+        self.may_submit(by, &job.spec)?;
         self.check_packages(owner, &job.spec, alive.then_some(job))?;
         self.check_secrets(owner, &job.spec)?;
         let Some(update) = job.open_update().filter(|_| alive) else { return Ok(()) };

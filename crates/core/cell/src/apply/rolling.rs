@@ -596,11 +596,18 @@ impl Cell {
         }
         let own = ask.network.is_own();
         let free = |port: &u16| machine.is_free_port(*port);
-        let has = before.machine_ports();
-        let ports: Arc<[u16]> = match has.len() == ask.ports && has.iter().all(free) {
-            _ if own => ask.network.numbers().values().copied().collect(),
-            true => has.into(),
-            false => machine.free_ports(ask.ports, &[]).into(),
+        let given = |port: &u16| machine.report.ports.contains(*port);
+        let has: Vec<u16> = before.machine_ports().iter().copied().filter(given).collect();
+        let given = match has.len() == ask.ports && has.iter().all(free) {
+            true => has,
+            false => machine.free_ports(ask.ports, &[]),
+        };
+        if !own && given.len() != ask.ports {
+            return;
+        }
+        let ports: Arc<[u16]> = match own {
+            true => ask.network.numbers().values().copied().collect(),
+            false => job.with_static_ports(instance.index, &given).into(),
         };
         let free = |address: &Ipv4Addr| machine.is_free_address(*address);
         let address = match alloc {
@@ -608,7 +615,7 @@ impl Cell {
             Some(alloc) => self.placement(alloc).and_then(|alloc| alloc.address),
             None => before.address.filter(free).or_else(|| machine.free_address(&[])),
         };
-        if address.is_some() != own || !own && ports.len() != ask.ports {
+        if address.is_some() != own {
             return;
         }
         let placement = Placement {

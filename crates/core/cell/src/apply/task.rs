@@ -65,7 +65,8 @@ impl Cell {
             if let Some(address) = placed.machine_address() {
                 machine.next_address = Ipv4Addr::from_bits(address.to_bits().wrapping_add(1));
             }
-            if let Some(last) = placed.machine_ports().last() {
+            let given = |port: &&u16| machine.report.ports.contains(**port);
+            if let Some(last) = placed.machine_ports().iter().rev().find(given) {
                 // Port 65535 wraps to 0, and the search then starts at the beginning of the range.
                 machine.next_port = last.wrapping_add(1);
             }

@@ -13,7 +13,9 @@ use super::limits::{differs_in_limits, without_own_limit};
 use super::{Events, text_bounds};
 use crate::apply::mutation::Change;
 use crate::bounds::{DESCRIPTIONS_OF_A_JOB_BYTES_MAX, VERSIONS_KEPT_MAX};
-use crate::feasibility::{Offer, Request, Sums, VariantsOfPackage, fits_a_running_task, lacks};
+use crate::feasibility::{
+    NO_STATIC_PORTS, Offer, Request, Sums, VariantsOfPackage, fits_a_running_task, lacks,
+};
 use crate::lifecycle::Stage;
 use crate::state::Tallied;
 use crate::{
@@ -413,7 +415,7 @@ impl Cell {
         if !fields.is_empty() {
             return Err(Rejection::Fixed { owner, name, fields });
         }
-        self.check_needed_capabilities(by, spec)?;
+        self.may_submit(by, spec)?;
         self.check_packages(&owner, spec, Some(job))?;
         self.check_secrets(&owner, spec)?;
         if let Some(set) = spec.kind.alloc_set() {
@@ -563,6 +565,7 @@ impl Cell {
         let ask = Request {
             demand,
             ports: 0,
+            static_ports: &NO_STATIC_PORTS,
             network,
             constraints,
             variants: variants.into(),

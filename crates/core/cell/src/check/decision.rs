@@ -12,7 +12,7 @@ use model::{Band, Dimension, Generation, InstanceId, MachineId};
 use spec::Network;
 
 use super::{Load, Violation, Violations};
-use crate::feasibility::{Colocated, Offer, OfferedAlloc, Request, Sums, fits};
+use crate::feasibility::{Colocated, NO_STATIC_PORTS, Offer, OfferedAlloc, Request, Sums, fits};
 use crate::lifecycle::{Stage, Transition};
 use crate::{Applied, Cell, Job, TaskState};
 
@@ -181,7 +181,9 @@ impl Step<'_> {
         }
         // Resources, ports and addresses are checked for the machine as a whole.
         let network = &Network::Host;
-        let ask = Request { ports: 0, network, ..Request::of(self.cell, job, instance.index) };
+        let ask = Request::of(self.cell, job, instance.index);
+        let static_ports = &NO_STATIC_PORTS;
+        let ask = Request { ports: 0, static_ports, network, ..ask };
         let empty = Sums::default().offered_by(machine);
         let free_cores = machine.whole_core_count();
         let mut offer = Offer { colocated: Colocated::default(), free_cores, ..empty };

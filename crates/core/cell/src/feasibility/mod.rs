@@ -14,20 +14,25 @@ mod own_machine;
 mod ports;
 mod resources;
 mod shortage;
+pub mod static_ports;
 mod up;
 pub mod variants;
 mod volumes;
 
-pub use crate::unschedulable::{CountedAt, NotGiven, UnschedulableReason};
+pub use crate::unschedulable::{CountedAt, NotGiven, PortUse, UnschedulableReason};
 pub(crate) use resources::lacks;
 pub use variants::VariantsOfPackage;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use model::{InstanceId, MachineId, MachineReport, Resources, UserName};
+use model::{InstanceId, PortName, MachineId, MachineReport, Resources, UserName};
 use spec::{Constraint, JobSpec, Maximum, Network};
 
 use crate::{Cell, Demand, FailureDomain, Job, Machine, VolumeAsk};
+
+/// The static ports of a task that has none.
+pub static NO_STATIC_PORTS: BTreeMap<PortName, u16> = BTreeMap::new();
 
 /// What a task requests of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +42,8 @@ pub struct Request<'a> {
     pub demand: Demand,
     /// Number of ports.
     pub ports: usize,
+    /// Its ports with static numbers, on the machine's address.
+    pub static_ports: &'a BTreeMap<PortName, u16>,
     /// Its network. For one of its own it takes an address, unless it runs in an alloc.
     pub network: &'a Network,
     /// Constraints on the machine's attributes; only hard ones are checked here.
@@ -67,6 +74,11 @@ pub struct Offer<'a> {
     pub free_for_prod: Resources,
     /// Number of free ports.
     pub free_ports: usize,
+    /// Ports of the machine that are free only once tasks have left it that are leaving.
+    pub leaving_ports: &'a [u16],
+    /// Ports of the machine that are taken beyond those that the cell records: the static ones of
+    /// planned tasks.
+    pub planned_ports: &'a [u16],
     /// Number of free addresses.
     pub free_addresses: usize,
     /// Number of whole physical cores that no task has for itself.
@@ -119,6 +131,7 @@ pub const CHECKS: &[Check] = &[
     resources::check,
     cores::check,
     ports::check,
+    static_ports::check,
     network::check,
     shortage::check,
 ];
@@ -171,6 +184,7 @@ impl<'a> Request<'a> {
         Self {
             demand: job.asks(index),
             ports: job.port_count(index),
+            static_ports: job.static_ports(index),
             network: job.network(index),
             constraints: job.described(index).constraints(index),
             variants: VariantsOfPackage::of(cell, &job.owner, job.described(index)).into(),
@@ -286,6 +300,8 @@ impl Sums {
             free: capacity.minus(self.reservations),
             free_for_prod: capacity.minus(self.limits_of_prod),
             free_ports: machine.free_port_count(),
+            leaving_ports: &[],
+            planned_ports: &[],
             free_addresses: machine.free_address_count(),
             free_cores: machine.free_whole_cores(),
             alloc: None,
@@ -300,7 +316,7 @@ pub(crate) mod testing {
 
     use model::{Bytes, MachineReport, MilliCores, PortRange};
 
-    use super::{Demand, Offer, Request, Resources, UnschedulableReason};
+    use super::{Demand, NO_STATIC_PORTS, Offer, Request, Resources, UnschedulableReason};
     use crate::{Machine, MachineState};
 
     pub(crate) fn resources(cpu: u64, ram: u64) -> Resources {
@@ -336,6 +352,7 @@ pub(crate) mod testing {
         Request {
             demand,
             ports: 0,
+            static_ports: &NO_STATIC_PORTS,
             network,
             constraints,
             variants,

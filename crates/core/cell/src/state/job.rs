@@ -223,6 +223,9 @@ pub enum Health {
     Healthy,
     /// Its health check fails.
     Unhealthy,
+    /// Its health check does not fail, and its readiness check does: it goes on, and clients should not
+    /// come to it.
+    Unready,
 }
 
 /// Number of a job's tasks in each stage; the rest are dead.
@@ -549,18 +552,39 @@ impl Job {
         }
     }
 
-    /// Number of ports that a task needs of its machine: none in a network of its own.
+    /// Number of ports that its machine gives a task: none in a network of its own, and none with a
+    /// static number.
     #[must_use]
     pub fn port_count(&self, index: TaskIndex) -> usize {
         let spec = self.described(index);
         if spec.task.network.is_own() {
             return 0;
         }
+        let fixed = spec.task.static_ports.len();
         let own = spec.overrides.get(&index).is_some_and(spec::TaskOverride::touches_ports);
         match own || !Arc::ptr_eq(spec, &self.spec) {
-            true => spec.ports(index).len(),
-            false => self.ports.len(),
+            true => spec.ports(index).len().saturating_sub(fixed),
+            false => self.ports.len().saturating_sub(fixed),
         }
+    }
+
+    /// The ports with static numbers that a task takes of its machine's address.
+    #[must_use]
+    pub fn static_ports(&self, index: TaskIndex) -> &BTreeMap<PortName, u16> {
+        &self.described(index).task.static_ports
+    }
+
+    /// All ports of a task in the host's network, in the order of [`Job::ports`]: those that its machine
+    /// gives it, and its static ones among them. Without static ports, the former alone.
+    #[must_use]
+    pub fn with_static_ports(&self, index: TaskIndex, given: &[u16]) -> Vec<u16> {
+        let fixed = self.static_ports(index);
+        if fixed.is_empty() {
+            return given.to_vec();
+        }
+        let mut given = given.iter().copied();
+        let number = |name: &PortName| fixed.get(name).copied().or_else(|| given.next());
+        self.ports(index).iter().filter_map(number).collect()
     }
 
     /// The network of a task.

@@ -463,7 +463,12 @@ impl Machine {
         if let Ok(position) = self.instances.binary_search(&instance) {
             self.instances.remove(position);
             self.let_go(demand);
-            self.ports_taken.retain(|port| !placed.machine_ports().contains(port));
+            // Another task may wait for a port with a static number.
+            for port in placed.machine_ports() {
+                if let Ok(position) = self.ports_taken.binary_search(port) {
+                    self.ports_taken.remove(position);
+                }
+            }
             if let Some(address) = placed.machine_address() {
                 self.addresses_taken.retain(|taken| *taken != address);
             }

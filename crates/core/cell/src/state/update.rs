@@ -393,7 +393,7 @@ impl Job {
     pub fn has_reported_health(&self, index: TaskIndex) -> bool {
         let spec = self.described(index);
         let serves = spec.appclass == Appclass::LatencySensitive && !spec.kind.is_alloc_set();
-        serves || spec.health_check(index).is_some()
+        serves || spec.health_check(index).is_some() || spec.task.readiness.is_some()
     }
 
     /// Number of rows: its tasks, and after them those that were removed or are replacements.

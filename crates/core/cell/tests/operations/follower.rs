@@ -95,7 +95,10 @@ impl Follower {
                 assert_eq!(*machine, on, "{id}");
                 State::Placed { on, started: true }
             }
-            (EventKind::Health { .. }, Some(incarnation @ State::Placed { started: true, .. }))
+            (
+                EventKind::Health { .. } | EventKind::Unready { .. },
+                Some(incarnation @ State::Placed { started: true, .. }),
+            )
             | (
                 EventKind::Stop { .. } | EventKind::UpdateRunning,
                 Some(incarnation @ State::Placed { .. }),

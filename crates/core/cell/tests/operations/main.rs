@@ -35,6 +35,7 @@ mod shares;
 mod shortages;
 mod shown;
 mod start_latency;
+mod static_ports;
 mod submissions;
 mod unreachable;
 mod updates;

@@ -40,6 +40,7 @@ const ACTIONS: &[UpdateAction] =
 enum Report {
     Started,
     Health(bool),
+    Unready,
     Ended(End, FinalUsage),
 }
 
@@ -78,6 +79,7 @@ fn reported() -> impl Strategy<Value = Report> {
     prop_oneof![
         2 => Just(Report::Started),
         1 => any::<bool>().prop_map(Report::Health),
+        1 => Just(Report::Unready),
         2 => (end(), usage()).prop_map(|(end, usage)| Report::Ended(end, usage)),
     ]
 }
@@ -94,6 +96,8 @@ fn mutation(packages: WithPackages) -> BoxedStrategy<Mutation> {
     let mut options = vec![
         "cpu=300",
         "ports=a,b",
+        "static-ports=s:443",
+        "readiness=http",
         "cpu=0",
         "delay=0",
         "big=0:700",
@@ -296,6 +300,7 @@ fn observation(instance: InstanceId, what: Report) -> Observation {
             Observation::Started { instance, latency }
         }
         Report::Health(healthy) => Observation::Health { instance, healthy, check: String::new() },
+        Report::Unready => Observation::Unready { instance, check: String::new() },
         Report::Ended(end, usage) => Observation::Ended { instance, end, usage },
     }
 }
@@ -632,7 +637,7 @@ fn a_long_sequence_places_and_ends_tasks() {
     // An autoscaler of random limits is always out of bounds.
     assert_eq!(
         seen.len(),
-        69,
+        70,
         "every kind of event but the cell's own and an autoscaler's: {seen:?}"
     );
     assert_eq!(cell.check(), []);

@@ -104,6 +104,7 @@ impl Engine {
         }
         let Planned { slot, demand, ports, address, .. } = &planned;
         self.machines.unplan(*slot, demand, ports, *address);
+        self.machines.unplan_static_ports(*slot, &planned.static_ports);
         if let Some((alloc, limit)) = planned.alloc {
             self.in_allocs.unplan(alloc, limit, &planned.alloc_ports);
             touched.collection(alloc.collection);
@@ -162,6 +163,7 @@ impl Engine {
             {
                 self.evictable.planned.extend(planned.victims.iter().copied());
                 self.hold(slot, &planned.demand, &planned.ports, planned.address);
+                self.machines.plan_static_ports(slot, &planned.static_ports);
                 if let Some((alloc, limit)) = planned.alloc {
                     self.in_allocs.plan(alloc, limit, &planned.alloc_ports);
                 }

@@ -159,8 +159,8 @@ impl Engine {
         let Some(slot) = self.machines.slot(room.machine) else { return false };
         let colocated = self.colocated_inside(cell, job, room.machine);
         let within = Offer::within(cell, machine, room.alloc);
-        let free_ports = self.machines.offer(slot, machine, colocated).free_ports;
-        let offer = Offer { free_ports, colocated, ..within };
+        let Offer { free_ports, planned_ports, .. } = self.machines.offer(slot, machine, colocated);
+        let offer = Offer { free_ports, planned_ports, colocated, ..within };
         let Some(planned) = self.in_allocs.of(room.alloc) else {
             return fits(ask, &offer).is_ok();
         };
@@ -198,11 +198,23 @@ impl Engine {
         };
         let (demand, limit) = (Demand::default(), ask.demand.limit);
         let alloc_ports: Vec<u16> = ask.network.numbers().values().copied().collect();
+        let static_ports: Vec<u16> = ask.static_ports.values().copied().collect();
+        self.machines.plan_static_ports(slot, &static_ports);
         self.hold(slot, &demand, &ports, None);
         self.in_allocs.plan(room.alloc, limit, &alloc_ports);
         let (machine, victims) = (room.machine, Vec::new());
         let (alloc, address) = (Some((room.alloc, limit)), None);
-        Some(Planned { slot, machine, alloc, demand, address, ports, alloc_ports, victims })
+        Some(Planned {
+            slot,
+            machine,
+            alloc,
+            demand,
+            address,
+            ports,
+            static_ports,
+            alloc_ports,
+            victims,
+        })
     }
 }
 

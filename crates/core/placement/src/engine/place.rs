@@ -55,6 +55,7 @@ impl Engine {
         let class = self.classes.get(class)?;
         let (demand, count, job) = (class.demand, class.ask().ports, class.job());
         let own = class.ask().network.is_own();
+        let static_ports: Vec<u16> = class.ask().static_ports.values().copied().collect();
         let machine = self.machines.id(slot);
         let taken = self.machines.planned_addresses(slot);
         let address = match own {
@@ -66,12 +67,22 @@ impl Engine {
             _ => cell.machine(machine)?.free_ports(count, self.machines.planned_ports(slot)),
         };
         self.evictable.planned.extend(victims.iter().copied());
+        self.machines.plan_static_ports(slot, &static_ports);
         self.hold(slot, &demand, &ports, address);
         self.room_is_awaited(cell, slot);
         self.spread_to(job, slot);
         let (alloc, alloc_ports) = (None, Vec::new());
-        let planned =
-            Planned { slot, machine, alloc, demand, address, ports, alloc_ports, victims };
+        let planned = Planned {
+            slot,
+            machine,
+            alloc,
+            demand,
+            address,
+            ports,
+            static_ports,
+            alloc_ports,
+            victims,
+        };
         let assignment = planned.assignment(instance);
         self.planned.insert(instance, planned);
         Some(assignment)

@@ -81,9 +81,18 @@ impl Engine {
         let machine = cell.machine(self.machines.id(slot))?;
         let mut staying = self.machines.planned(slot);
         let mut candidates: Vec<(Priority, Demand, InstanceId)> = Vec::new();
+        let ask = class.ask();
+        // Those of its static ports that an instance has: they are free only without it.
+        let has = |instance: &InstanceId| -> Vec<u16> {
+            let placed = cell.placement(*instance).filter(|_| !ask.static_ports.is_empty());
+            let ports = placed.map_or(&[][..], |placed| placed.machine_ports()).iter().copied();
+            ports.filter(|port| ask.static_ports.values().any(|wanted| wanted == port)).collect()
+        };
+        let mut leaving_ports: Vec<u16> = Vec::new();
         for instance in machine.instances() {
             let stops = cell.placement(*instance).is_none_or(|placed| placed.stop.is_some());
             if stops || self.evictable.planned.contains(instance) {
+                leaving_ports.extend(has(instance));
                 continue;
             }
             let job = cell.job(instance.collection)?;
@@ -99,31 +108,52 @@ impl Engine {
             }
         }
         let colocated = self.colocated(class, slot);
-        let Offer { free_ports, free_addresses, free_cores, .. } =
+        let Offer { free_ports, planned_ports, free_addresses, free_cores, .. } =
             self.machines.offer(slot, machine, colocated);
-        let helps = |sums: &Sums| {
+        // A port that a task has which stays is not free, whoever else leaves it.
+        let stays: Vec<u16> = machine
+            .instances()
+            .iter()
+            .filter(|instance| {
+                let stops = cell.placement(**instance).is_none_or(|placed| placed.stop.is_some());
+                !stops && !self.evictable.planned.contains(instance)
+            })
+            .flat_map(has)
+            .collect();
+        leaving_ports.retain(|port| !stays.contains(port));
+        let helps = |sums: &Sums, leaving_ports: &[u16]| {
             let free = sums.offered_by(machine);
-            let offer = Offer { colocated, free_ports, free_addresses, free_cores, ..free };
+            let offer = Offer {
+                colocated,
+                free_ports,
+                leaving_ports,
+                planned_ports,
+                free_addresses,
+                free_cores,
+                ..free
+            };
             let offer = self.kept.taken_from(offer, slot, class.priority());
-            fits(&class.ask(), &offer).is_ok()
+            fits(&ask, &offer).is_ok()
         };
-        if helps(&staying) {
+        if helps(&staying, &leaving_ports) {
             return None;
         }
-        // Lowest priority first, and the largest of those first: fewer have to leave.
+        // Whoever has one of its static ports first. Then lowest priority first, and the largest of those
+        // first: fewer have to leave.
         candidates.sort_by_key(|(priority, demand, id)| {
             let Resources { cpu, ram, .. } = demand.reservation;
-            (*priority, std::cmp::Reverse((cpu, ram)), *id)
+            (has(id).is_empty(), *priority, std::cmp::Reverse((cpu, ram)), *id)
         });
         let mut leaving: Vec<(Priority, Demand, InstanceId)> = Vec::new();
         for candidate in candidates {
-            if helps(&staying) {
+            if helps(&staying, &leaving_ports) {
                 break;
             }
             staying = staying.without(&candidate.1);
+            leaving_ports.extend(has(&candidate.2));
             leaving.push(candidate);
         }
-        if !helps(&staying) {
+        if !helps(&staying, &leaving_ports) {
             return None;
         }
         // Victims that turn out not to be needed stay, highest priority first.
@@ -131,8 +161,11 @@ impl Engine {
         for victim in leaving.into_iter().rev() {
             let mut with = staying;
             with.add(&victim.1);
-            if helps(&with) {
-                staying = with;
+            let kept_ports = has(&victim.2);
+            let without = leaving_ports.iter().filter(|port| !kept_ports.contains(port));
+            let without: Vec<u16> = without.copied().collect();
+            if helps(&with, &without) {
+                (staying, leaving_ports) = (with, without);
             } else {
                 kept.push(victim);
             }

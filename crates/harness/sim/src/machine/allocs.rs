@@ -186,6 +186,7 @@ mod tests {
                     TaskStatus::Starting => "starting".to_owned(),
                     TaskStatus::Running { .. } => "running".to_owned(),
                     TaskStatus::Stopping => "stopping".to_owned(),
+                    TaskStatus::Unready => "unready".to_owned(),
                     TaskStatus::Ended(end, _) => end.to_string(),
                 };
                 format!("{} {status}", task.instance)

@@ -395,7 +395,9 @@ fn simulated(effect: Effect, ends: &mut Ends, end: Time, counted: &mut Counters)
             Some(Input::Started(launch.instance))
         }
         Effect::Terminate(instance, _) | Effect::Kill(instance) => killed(instance),
-        Effect::Check { instance, .. } => Some(Input::Checked(instance, Ok(String::new()))),
+        Effect::Check { instance, kind, .. } => {
+            Some(Input::Checked(instance, kind, Ok(String::new())))
+        }
         Effect::Resize { instance, limit } | Effect::ResizeAlloc { instance, limit } => {
             Some(Input::Resized(instance, Some(limit)))
         }

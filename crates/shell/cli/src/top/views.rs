@@ -307,6 +307,7 @@ fn task(user: &str, job: &str, task: &v1::TaskUsage) -> Row {
     let health = match (task.state(), v1::Health::try_from(task.health)) {
         (v1::TaskState::Running, Ok(v1::Health::Healthy)) => "healthy".into(),
         (v1::TaskState::Running, Ok(v1::Health::Unhealthy)) => "unhealthy".into(),
+        (v1::TaskState::Running, Ok(v1::Health::Unready)) => "not ready".into(),
         (v1::TaskState::Running, Ok(v1::Health::Unknown)) => "not yet".into(),
         (v1::TaskState::Running, Err(_)) => word::<v1::Health>(task.health),
         _ => "".into(),

@@ -265,6 +265,7 @@ pub(crate) fn task_status(cell: &Cell, job: &Job, index: TaskIndex) -> v1::TaskS
                     Health::Unknown => v1::Health::Unknown,
                     Health::Healthy => v1::Health::Healthy,
                     Health::Unhealthy => v1::Health::Unhealthy,
+                    Health::Unready => v1::Health::Unready,
                 }
                 .into();
                 status.check = placement.check.as_deref().unwrap_or_default().to_owned();

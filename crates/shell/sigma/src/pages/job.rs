@@ -263,7 +263,7 @@ pub(super) fn path(href: &str, below: &str) -> String {
 
 fn tone(task: &v1::TaskStatus) -> &'static str {
     match (task.state(), task.health()) {
-        (v1::TaskState::Running, v1::Health::Unhealthy) => "bad",
+        (v1::TaskState::Running, v1::Health::Unhealthy | v1::Health::Unready) => "bad",
         (v1::TaskState::Running, _) => "good",
         (v1::TaskState::Failed, _) => "bad",
         (v1::TaskState::Finished | v1::TaskState::Killed, _) => "over",

@@ -482,6 +482,9 @@ fn allows(capability: Capability) -> &'static str {
             "submit jobs with estimation: false, whose reservations stay at their limits"
         }
         Capability::KernelFeatures => "submit jobs with kernelFeatures, such as net-bind-service",
+        Capability::StaticPorts => {
+            "submit jobs with static ports, such as { https: { static: 443 } }"
+        }
         Capability::ExecTasks => "run commands inside the tasks of others",
         Capability::Autoscale => {
             "set the limits of others' jobs that are autoscaled, within their bounds"

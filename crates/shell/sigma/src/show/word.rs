@@ -46,7 +46,7 @@ pub(crate) fn task_state(number: i32) -> Markup {
 pub(crate) fn health(number: i32) -> Markup {
     let tone = match v1::Health::try_from(number) {
         Ok(v1::Health::Healthy) => Tone::Good,
-        Ok(v1::Health::Unhealthy) => Tone::Bad,
+        Ok(v1::Health::Unhealthy | v1::Health::Unready) => Tone::Bad,
         _ => return html! { span class="muted" { (word::<v1::Health>(number).to_lowercase()) } },
     };
     state(&word::<v1::Health>(number).to_lowercase(), tone)

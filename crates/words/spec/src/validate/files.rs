@@ -1,6 +1,8 @@
 //! Files of tasks and secrets: where they may be, and how much they may have.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::PackageReference;
 
 use super::{ProblemKind, Problems};
 use crate::path::Location;
@@ -17,6 +19,17 @@ const DIRECTORIES: [&str; 15] = [
 ];
 
 impl Problems {
+    /// No two packages of a task have the same name.
+    pub(super) fn packages(&mut self, at: &Location<'_>, packages: &BTreeSet<PackageReference>) {
+        self.count(at, packages.len(), limits::PACKAGES_MAX, "packages");
+        let mut names = BTreeSet::new();
+        for (position, package) in packages.iter().enumerate() {
+            if !names.insert(&package.name) {
+                self.add(&at.element(position), ProblemKind::SamePackageName);
+            }
+        }
+    }
+
     pub(super) fn files(&mut self, top: &Location<'_>, task: &TaskSpec) {
         let (files, secrets) = (top.field("files"), top.field("secrets"));
         let number = task.files.len().saturating_add(task.secrets.len());

@@ -10,16 +10,9 @@ use crate::ports::UsualPorts;
 use crate::{JobSpec, Network};
 
 impl Problems {
-    pub(super) fn network(&mut self, job: &JobSpec, usual: &UsualPorts<'_>) {
-        let Network::Own { ports } = &job.task.network else { return };
-        if job.kind.is_alloc_set() {
-            return;
-        }
-        let (top, at) = (Location::TOP, Location::TOP.field("ports"));
-        if !job.task.ports.is_empty() {
-            self.add(&at, ProblemKind::PortsWithoutNumbers);
-            return;
-        }
+    /// Each port has a number of its own.
+    fn numbers(&mut self, ports: &BTreeMap<PortName, u16>) {
+        let at = Location::TOP.field("ports");
         let mut seen: BTreeMap<u16, &PortName> = BTreeMap::new();
         for (name, number) in ports {
             let at = at.key(name.as_str());
@@ -29,6 +22,26 @@ impl Problems {
                 self.add(&at, ProblemKind::SameNumber { number, other });
             }
         }
+    }
+
+    pub(super) fn network(&mut self, job: &JobSpec, usual: &UsualPorts<'_>) {
+        if job.kind.is_alloc_set() {
+            return;
+        }
+        let (top, at) = (Location::TOP, Location::TOP.field("ports"));
+        let Network::Own { ports } = &job.task.network else {
+            self.numbers(&job.task.static_ports);
+            return;
+        };
+        if !job.task.static_ports.is_empty() {
+            self.add(&at, ProblemKind::StaticPortsOfOwnNetwork);
+            return;
+        }
+        if !job.task.ports.is_empty() {
+            self.add(&at, ProblemKind::PortsWithoutNumbers);
+            return;
+        }
+        self.numbers(ports);
         for port in usual.names().filter(|name| !ports.contains_key(*name)) {
             self.add(&at, ProblemKind::NoNumber { port: port.clone(), task: None });
         }
@@ -98,6 +111,31 @@ mod tests {
             [
                 "ports: lists names, but with network: 'own' every port needs a number: write ports: { \
               http: 80 }"
+            ]
+        );
+    }
+
+    #[test]
+    fn static_ports_have_numbers_of_their_own_in_the_network_of_the_host() {
+        let of_host = |ports: &[(&str, u16)]| {
+            problems(|job| {
+                job.task.network = Network::Host;
+                job.task.static_ports = own(ports).numbers().clone();
+            })
+        };
+        assert_eq!(of_host(&[("https", 443), ("http", 80)]), [""; 0]);
+        assert_eq!(
+            of_host(&[("a", 443), ("b", 443)]),
+            [
+                "ports[\"b\"]: is 443, which is the number of a, too: give each port a number of its own"
+            ]
+        );
+        assert_eq!(of_host(&[("a", 0)]), ["ports[\"a\"]: must be 1 to 65535, is 0"]);
+        assert_eq!(
+            problems(|job| job.task.static_ports = own(&[("https", 443)]).numbers().clone()),
+            [
+                "ports: gives static numbers, but with network: 'own' each task has an address of its own, \
+              where every number is its own, too: write ports: { http: 443 }"
             ]
         );
     }

@@ -101,6 +101,7 @@ fn step_of_a_life_cycle() -> impl Strategy<Value = EventKind> {
             let check = check.map(Into::into);
             EventKind::Health { healthy, check, latency: StartLatency::UNKNOWN }
         }),
+        of(".{1,9}").prop_map(|check| EventKind::Unready { check: check.map(Into::into) }),
         stop_reason().prop_map(|why| EventKind::Stop { why }),
         Just(EventKind::Suspect),
         (machine(), any::<u32>())

@@ -151,8 +151,15 @@ fn package_list() -> impl Strategy<Value = BTreeSet<PackageReference>> {
 fn valid_task() -> BoxedStrategy<TaskSpec> {
     let (ports, processes) = (btree_set(name(), 0..4), 1..=1_u32 << 20);
     let run = (valid_cmd(), valid_env(), valid_limit(), processes, ports);
-    let task = (run, of(valid_check()), span(0), valid_constraints(), valid_logs()).prop_map(
-        |((cmd, env, limit, processes, ports), health_check, notice, constraints, logs)| TaskSpec {
+    let checks = (of(valid_check()), of(valid_check()));
+    let task = (run, checks, span(0), valid_constraints(), valid_logs()).prop_map(
+        |(
+            (cmd, env, limit, processes, ports),
+            (health_check, readiness),
+            notice,
+            constraints,
+            logs,
+        )| TaskSpec {
             network: spec::Network::Host,
             cmd,
             image: None,
@@ -167,7 +174,9 @@ fn valid_task() -> BoxedStrategy<TaskSpec> {
             cpu_slack: true,
             processes,
             ports,
+            static_ports: BTreeMap::new(),
             health_check,
+            readiness,
             notice,
             constraints,
             kernel_features: BTreeSet::new(),
@@ -392,11 +401,13 @@ pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
         Some(ports) => spec::Network::Own { ports },
         None => spec::Network::Host,
     });
-    let run = (cmd, words(), resources(), any::<u32>(), ports, network);
+    let fixed = btree_map(name(), any::<u16>(), 0..3);
+    let check = (check, of(any_check()));
+    let run = (cmd, words(), resources(), any::<u32>(), (ports, fixed), network);
     let task = (run, check, any_span(), any_constraints(), any_logs()).prop_map(
         |(
-            (cmd, env, limit, processes, ports, network),
-            health_check,
+            (cmd, env, limit, processes, (ports, static_ports), network),
+            (health_check, readiness),
             notice,
             constraints,
             logs,
@@ -416,7 +427,9 @@ pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
                 cpu_slack: true,
                 processes,
                 ports,
+                static_ports,
                 health_check,
+                readiness,
                 notice,
                 constraints,
                 kernel_features: BTreeSet::new(),

@@ -88,6 +88,8 @@ fn observation() -> impl Strategy<Value = Observation> {
         }),
         (instance(), ".{0,9}")
             .prop_map(|(instance, check)| Observation::NotHealthyYet { instance, check }),
+        (instance(), ".{0,9}")
+            .prop_map(|(instance, check)| Observation::Unready { instance, check }),
         (instance(), end(), usage()).prop_map(|(instance, end, usage)| Observation::Ended {
             instance,
             end,
@@ -399,6 +401,13 @@ fn rejection() -> BoxedStrategy<Rejection> {
         Just(Rejection::NotStopped),
         name().prop_map(Rejection::RevokesOneself),
         name().prop_map(Rejection::LastAdministrator),
+        (name(), any::<u16>(), any::<u16>(), any::<u16>()).prop_map(
+            |(port, number, first, last)| Rejection::StaticPortOfMachines {
+                port,
+                number,
+                range: model::PortRange { first, last },
+            }
+        ),
         any_span().prop_map(Rejection::Validity),
         any::<u64>().prop_map(|id| Rejection::NoSuchGrant(GrantId(id))),
         select([of_requests(), of_jobs(), of_bounds(), not_allowed()].concat()),

@@ -99,6 +99,11 @@ pub(crate) fn image_of_an_owned_cell() -> Image {
         Ok(Reply::UserRevoked { known: true }),
         Err(Rejection::RevokesOneself(name("ana"))),
         Err(Rejection::LastAdministrator(name("root"))),
+        Err(Rejection::StaticPortOfMachines {
+            port: name("https"),
+            number: 20_443,
+            range: model::PortRange { first: 20_000, last: 20_999 },
+        }),
         Err(Rejection::Validity(Span(59_000_000))),
     ];
     answers.extend((9..).zip(answers_of_users));

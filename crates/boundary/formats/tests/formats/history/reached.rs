@@ -315,6 +315,7 @@ fn of_task(task: &Task) -> String {
             (None, Phase::Started { health: Health::Unknown, .. }) => "started".to_owned(),
             (None, Phase::Started { health: Health::Healthy, .. }) => "healthy".to_owned(),
             (None, Phase::Started { health: Health::Unhealthy, .. }) => "unhealthy".to_owned(),
+            (None, Phase::Started { health: Health::Unready, .. }) => "not ready".to_owned(),
         },
         TaskState::Dead { death, .. } => of_death(death),
     }
