@@ -413,11 +413,15 @@ impl Violations {
         }
         self.at_least("tasks", of, job.rows(), job.spec.tasks);
         let Counts { queued, pending, running, .. } = counts;
+        // It was resized to no tasks, and lives on.
+        let empty = job.spec.tasks == 0;
         let agrees = match &job.state {
-            JobState::Queued => queued > 0 && pending == 0 && running == 0,
-            JobState::Pending => queued == 0 && pending > 0 && running == 0,
-            JobState::Running => queued == 0 && running + pending > 0,
-            JobState::Dead { death, .. } => counts.alive() == 0 && *death == job.worst_death(),
+            JobState::Queued => (queued > 0 || empty) && pending == 0 && running == 0,
+            JobState::Pending => queued == 0 && (pending > 0 || empty) && running == 0,
+            JobState::Running => queued == 0 && (running + pending > 0 || empty),
+            JobState::Dead { death, .. } => {
+                counts.alive() == 0 && (empty || *death == job.worst_death())
+            }
         };
         if !agrees || (job.state == JobState::Queued) == job.waits_for.is_empty() {
             self.add(Violation::JobState { job: job.id, state: job.state.clone(), counts });
@@ -430,7 +434,7 @@ impl Violations {
                 self.add(Violation::NoGeneration(task));
             }
         }
-        if let Some(problem) = job.spec.problems().first() {
+        if let Some(problem) = job.spec.problems_of_resized().first() {
             self.add(Violation::Description { job: job.id, problem: problem.to_string() });
         }
         if !job.ports.iter().eq(&job.spec.task.all_ports()) {

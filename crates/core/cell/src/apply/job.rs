@@ -112,6 +112,9 @@ impl Change for Kill {
         for index in tasks.of(last.saturating_add(1)) {
             killed += u32::from(cell.kill_task(id, index, &why, events));
         }
+        if *tasks == TaskSelection::All {
+            cell.end_without_tasks(id, &why, events);
+        }
         if foreign && events.events.len() > place {
             let capability = Capability::AdministerJobs;
             let kind = EventKind::CapabilityUsed { capability };
@@ -295,6 +298,15 @@ impl Cell {
         let Some(job) = self.jobs.get(id) else { return };
         for index in (0..job.rows()).map(TaskIndex) {
             self.kill_task(id, index, why, events);
+        }
+        self.end_without_tasks(id, why, events);
+    }
+
+    /// Ends a job that was resized to no tasks: no end of a task does.
+    fn end_without_tasks(&mut self, id: CollectionId, why: &KillReason, events: &mut Events) {
+        let Some(job) = self.jobs.get(id) else { return };
+        if job.spec.tasks == 0 && job.is_alive() && job.counts().alive() == 0 {
+            self.job_dies(id, Death::Killed(why.clone()), events);
         }
     }
 

@@ -382,7 +382,7 @@ impl Job {
             }
             TaskState::Dead { .. } => true,
         };
-        self.is_alive() && self.tasks().all(|(_, task)| ends(task))
+        self.counts.alive() > 0 && self.tasks().all(|(_, task)| ends(task))
     }
 
     /// Whether a task is healthy only when its machine says so: it has a health check, or it serves and

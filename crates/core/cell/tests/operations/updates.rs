@@ -309,6 +309,45 @@ fn failures_belong_to_a_version() {
 }
 
 #[test]
+fn a_job_that_is_resized_to_no_tasks_lives_on_until_it_is_killed() {
+    session(&expect![[r#"
+        > submit ana/web 2
+        > assign 1-0-1 m1
+        > started 1-0-1
+        > resize ana/web 0
+        > show
+        > ended 1-0-1 killed
+        > show
+        > charges
+        > resize ana/web 0
+        > restart ana/web
+        > resize ana/web 2
+        > show
+        > resize ana/web 0
+        > kill ana/web
+        > submit ana/web 1
+        > resize ana/web 0
+        > submit ana/web 1
+        > show
+    "#]]);
+}
+
+#[test]
+fn what_waits_for_a_job_without_tasks_ends_when_it_is_killed() {
+    session(&expect![[r#"
+        > submit ana/first 1
+        > submit ana/second 1 after=first
+        > submit ana/child 1 parent=first
+        > resize ana/second 0
+        > resize ana/child 0
+        > resize ana/first 0
+        > show
+        > kill ana/first
+        > show
+    "#]]);
+}
+
+#[test]
 fn a_task_under_removal_comes_back_when_wanted_again() {
     session(&expect![[r#"
         > submit ana/web 2
