@@ -220,7 +220,7 @@ impl Values {
             capability: select(&Capability::ALL[..]).boxed(),
             policy: prop::option::of(policy()).boxed(),
             expected: prop::option::weighted(0.1, small_or_huge_32().prop_map(Version)).boxed(),
-            size: prop_oneof![20 => 1..5_u32, 2 => Just(0), 1 => Just(u32::MAX)].boxed(),
+            size: prop_oneof![20 => 1..5_u32, 1 => Just(0), 1 => Just(u32::MAX)].boxed(),
             action: select(ACTIONS).boxed(),
             deadline: prop::option::weighted(
                 0.3,

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use event::{Death, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject};
-use model::{End, FinalUsage, Generation, InstanceId, Span};
+use model::{CollectionId, End, FinalUsage, Generation, InstanceId, Span};
 
 use super::Events;
 use super::quota::charged_bands;
