@@ -1,11 +1,11 @@
 //! The volumes of a job's tasks.
 
-use model::{MountPath, Span};
+use model::{MountPath, Span, VolumeName};
 use thiserror::Error;
 
 use super::Problems;
 use crate::path::Location;
-use crate::{JobSpec, VolumeSelector, limits};
+use crate::{JobSpec, VolumeRequest, VolumeSelector, limits};
 
 /// Why a task cannot have a volume as its job asks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -26,6 +26,12 @@ pub enum VolumeProblem {
     HidesFile {
         /// The path of the file.
         path: String,
+    },
+    /// The job asks for that volume already.
+    #[error("{name} is named twice: a task has a volume once, at one path")]
+    Twice {
+        /// Its name.
+        name: VolumeName,
     },
     /// It is asked for by no label.
     #[error("is empty: name a label, such as {{ ssd: 'yes' }}")]
@@ -48,6 +54,13 @@ impl Problems {
                 if labels.is_empty() {
                     self.add(&place, VolumeProblem::NoLabel.into());
                 }
+            }
+            let is_same = |other: &&VolumeRequest| other.of == request.of;
+            if let VolumeSelector::Named(name) = &request.of
+                && all.iter().take(position).find(is_same).is_some()
+            {
+                let name = name.clone();
+                self.add(&at.field("volume"), VolumeProblem::Twice { name }.into());
             }
             if let Some(after) = request.elsewhere_after {
                 let most = Span::from_secs(limits::VOLUME_WAIT_SECONDS_MAX);
@@ -73,7 +86,7 @@ mod tests {
 
     use super::*;
     use crate::testing::job;
-    use crate::{Kind, VolumeRequest};
+    use crate::Kind;
 
     fn request(name: &str, path: &str) -> VolumeRequest {
         VolumeRequest {
@@ -102,7 +115,13 @@ mod tests {
                  a place of its own"
             ]
         );
-        let many = (0..17).map(|number| request("data", &format!("/data-{number}"))).collect();
+        assert_eq!(
+            problems(vec![data.clone(), request("data", "/again")], |_| {}),
+            ["volumes[1].volume: data is named twice: a task has a volume once, at one path"]
+        );
+        let many = (0..17)
+            .map(|number| request(&format!("data-{number}"), &format!("/data-{number}")))
+            .collect();
         assert_eq!(problems(many, |_| {}), ["volumes: has 17 volumes, at most 16 are allowed"]);
         let unlabelled =
             VolumeRequest { of: VolumeSelector::Labelled(BTreeMap::new()), ..data.clone() };
