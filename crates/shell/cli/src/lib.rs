@@ -56,6 +56,7 @@ mod why;
 #[cfg(test)]
 mod parsed;
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -489,6 +490,12 @@ struct EventsArgs {
 /// # Errors
 /// If the command fails.
 pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> {
+    if std::io::stdout().is_terminal()
+        && let Ok((columns, _)) = ratatui::crossterm::terminal::size()
+        && columns > 0
+    {
+        output::fit_to(columns.into());
+    }
     match command {
         Command::Run(args) => run::run(cell, &args)?,
         Command::Eval(args) => eval(&args)?,

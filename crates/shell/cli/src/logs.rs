@@ -26,8 +26,8 @@ const LINE_BYTES_MAX: usize = 16 << 20;
 const OPEN_BYTES_MAX: usize = 64 << 20;
 /// A piece has at least so many bytes, however many lines are not complete.
 const PIECE_BYTES_MIN: usize = 64 << 10;
-/// The maximum number of lines of each stream that --tail keeps of what --since selects, and of their bytes
-/// together; of more, the oldest are left out.
+/// The maximum number of lines of each stream that --tail keeps until the end, and of their bytes together;
+/// of more, the oldest are left out.
 const NEWEST_LINES_MAX: u32 = 100_000;
 const KEPT_BYTES_MAX: usize = 256 << 20;
 /// The maximum number of jobs read at once, each in a stream on one connection.
@@ -52,8 +52,9 @@ pub(super) fn logs(cell: Target<'_>, args: &LogsArgs) -> Done {
                 "error: --tail with --since shows at most {NEWEST_LINES_MAX} lines of each stream"
             )));
         }
-        (Some(_), lines) => lines,
-        _ => None,
+        // Lines of several streams are put in order of time, which is only known at the end.
+        (None, Some(lines)) if args.follow || lines > NEWEST_LINES_MAX => None,
+        (_, lines) => lines,
     };
     if let (Some(since), Some(until)) = (args.since, args.until)
         && since.0 >= until.0
@@ -320,7 +321,7 @@ impl LineAssembler {
         if (ending == Ending::End || bytes.len() > line.len()) && !line.ends_with(b"\n") {
             bytes.push(b'\n');
         }
-        output::print_from_outside(&bytes)
+        output::print_log(&bytes)
     }
 
     /// Prints incomplete last lines.
@@ -328,11 +329,58 @@ impl LineAssembler {
         for ((job, index, _), open) in std::mem::take(&mut self.open) {
             self.write(&job, index, open.origin, &open.text, Ending::End)?;
         }
-        for ((job, index, _), lines) in std::mem::take(&mut self.kept) {
-            for line in lines {
-                self.print(&job, index, line.origin, &line.text, line.ending)?;
-            }
+        let kept = std::mem::take(&mut self.kept);
+        let lines = kept.into_iter().flat_map(|((job, index, _), lines)| {
+            in_order(lines).into_iter().map(move |(at, line)| (at, Arc::clone(&job), index, line))
+        });
+        let mut lines: Vec<_> = lines.collect();
+        // Those of one moment stay together by stream.
+        lines.sort_by_key(|(at, ..)| *at);
+        for (_, job, index, line) in lines {
+            self.print(&job, index, line.origin, &line.text, line.ending)?;
         }
         Ok(())
+    }
+}
+
+/// The lines of a stream with the moments by which they are sorted among others: never before those of earlier
+/// lines, also if a clock was set back, and the pieces of a line have that of the first.
+fn in_order(lines: VecDeque<KeptLine>) -> Vec<(Time, KeptLine)> {
+    let (mut last, mut goes_on) = (Time(0), false);
+    let with_time = lines.into_iter().map(|line| {
+        if !goes_on {
+            last = last.max(line.origin.at);
+        }
+        goes_on = line.ending == Ending::Cut;
+        (last, line)
+    });
+    with_time.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_stream_stay_in_order_and_pieces_together() {
+        let line = |at, text: &str, ending| KeptLine {
+            origin: Origin { generation: 1, version: 1, stream: v1::LogStream::Stdout, at: Time(at) },
+            text: text.as_bytes().to_vec(),
+            ending,
+        };
+        let lines = [
+            line(5, "a", Ending::Newline),
+            line(7, "b1", Ending::Cut),
+            line(9, "b2", Ending::Newline),
+            line(6, "c", Ending::Newline),
+            line(0, "d", Ending::End),
+            line(8, "e", Ending::Newline),
+        ];
+        let sorted: Vec<_> = in_order(lines.into())
+            .into_iter()
+            .map(|(at, line)| (at.0, String::from_utf8_lossy(&line.text).into_owned()))
+            .collect();
+        let expected = [(5, "a"), (7, "b1"), (7, "b2"), (7, "c"), (7, "d"), (8, "e")];
+        assert_eq!(sorted, expected.map(|(at, text)| (at, text.to_owned())));
     }
 }

@@ -16,4 +16,4 @@ pub mod problem;
 mod table;
 
 pub use event_words::EventWords;
-pub use table::table;
+pub use table::{table, table_within};
