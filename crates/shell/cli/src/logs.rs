@@ -26,8 +26,8 @@ const LINE_BYTES_MAX: usize = 16 << 20;
 const OPEN_BYTES_MAX: usize = 64 << 20;
 /// A piece has at least so many bytes, however many lines are not complete.
 const PIECE_BYTES_MIN: usize = 64 << 10;
-/// The maximum number of lines of each stream that --tail keeps until the end, and of their bytes together;
-/// of more, the oldest are left out.
+/// The maximum number of lines of each stream that --tail keeps of what --since selects, and of their bytes
+/// together; of more, the oldest are left out.
 const NEWEST_LINES_MAX: u32 = 100_000;
 const KEPT_BYTES_MAX: usize = 256 << 20;
 /// The maximum number of jobs read at once, each in a stream on one connection.
@@ -52,9 +52,8 @@ pub(super) fn logs(cell: Target<'_>, args: &LogsArgs) -> Done {
                 "error: --tail with --since shows at most {NEWEST_LINES_MAX} lines of each stream"
             )));
         }
-        // Lines of several streams are put in order of time, which is only known at the end.
-        (None, Some(lines)) if args.follow || lines > NEWEST_LINES_MAX => None,
-        (_, lines) => lines,
+        (Some(_), lines) => lines,
+        _ => None,
     };
     if let (Some(since), Some(until)) = (args.since, args.until)
         && since.0 >= until.0
