@@ -159,7 +159,10 @@ fn end_when_nobody_reads() {
 }
 
 fn execute(bourg: Bourg) -> Result<ExitCode, Failure> {
-    if matches!(bourg.command, Command::Client(_) | Command::Offline(_) | Command::Bench(_) | Command::Lab(_)) {
+    if matches!(
+        bourg.command,
+        Command::Client(_) | Command::Offline(_) | Command::Bench(_) | Command::Lab(_)
+    ) {
         end_when_nobody_reads();
     }
     let cell = command::target(bourg.cell.as_deref(), bourg.consistent);

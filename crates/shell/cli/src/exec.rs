@@ -57,7 +57,8 @@ impl ExecArgs {
             [] => true,
             [program, flags @ ..] => {
                 let name = program.rsplit('/').next().unwrap_or_default();
-                let is_for_people = |flag: &String| matches!(flag.as_str(), "-l" | "-i" | "--login");
+                let is_for_people =
+                    |flag: &String| matches!(flag.as_str(), "-l" | "-i" | "--login");
                 SHELLS.contains(&name) && flags.iter().all(is_for_people)
             }
         };
@@ -70,7 +71,8 @@ impl ExecArgs {
 
 /// Runs the command and returns its exit status.
 pub(super) fn exec(cell: Target<'_>, args: ExecArgs) -> Result<ExitCode, Failure> {
-    let args = args.at_a_terminal(std::io::stdin().is_terminal() && std::io::stdout().is_terminal());
+    let args =
+        args.at_a_terminal(std::io::stdin().is_terminal() && std::io::stdout().is_terminal());
     if args.tty && !std::io::stdin().is_terminal() {
         return Err(Failure::usage("error: -t needs a terminal as the standard input")
             .next("leave out -t, or run the command at a terminal"));

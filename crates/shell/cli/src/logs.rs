@@ -363,7 +363,12 @@ mod tests {
     #[test]
     fn lines_of_a_stream_stay_in_order_and_pieces_together() {
         let line = |at, text: &str, ending| KeptLine {
-            origin: Origin { generation: 1, version: 1, stream: v1::LogStream::Stdout, at: Time(at) },
+            origin: Origin {
+                generation: 1,
+                version: 1,
+                stream: v1::LogStream::Stdout,
+                at: Time(at),
+            },
             text: text.as_bytes().to_vec(),
             ending,
         };

@@ -184,7 +184,8 @@ async fn submit_all(
         }
         admitted.push((name, submitted, begun.elapsed()));
     }
-    let names = |admitted: Vec<(String, _, _)>| admitted.into_iter().map(|(name, ..)| name).collect();
+    let names =
+        |admitted: Vec<(String, _, _)>| admitted.into_iter().map(|(name, ..)| name).collect();
     let Some(wait) = wait else { return Ok(names(admitted)) };
     let (mut failed, several) = (None, jobs.len() > 1);
     for (place, ((name, submitted, at), job)) in admitted.iter().zip(jobs).enumerate() {

@@ -38,7 +38,8 @@ pub(super) async fn repeat(
                 }
                 true if is_table => {
                     let now = output::kept(shown)?;
-                    let now: Vec<_> = String::from_utf8_lossy(&now).lines().map(str::to_owned).collect();
+                    let now: Vec<_> =
+                        String::from_utf8_lossy(&now).lines().map(str::to_owned).collect();
                     output::print(&new_lines(&before, &now))?;
                     before = now;
                 }
@@ -520,7 +521,8 @@ mod tests {
     fn a_watch_shows_lines_that_changed_and_not_those_that_became_older() {
         let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
         let before = lines("JOB  STATE    SINCE\nweb  running  5s\napi  pending  1m3s");
-        let now = lines("JOB  STATE    SINCE\nweb  running  6s\napi  running  0s\n\nnew  pending  1ms");
+        let now =
+            lines("JOB  STATE    SINCE\nweb  running  6s\napi  running  0s\n\nnew  pending  1ms");
         assert_eq!(new_lines(&[], &before), before.join("\n") + "\n");
         assert_eq!(new_lines(&before, &now), "api  running  0s\nnew  pending  1ms\n");
         assert_eq!(new_lines(&now, &now), "");

@@ -43,7 +43,9 @@ pub fn table_within(most: usize, headings: &[&str], rows: Vec<Vec<String>>) -> S
         let mut line = String::new();
         for (cell, width) in row.iter().zip(&widths) {
             match cell.chars().count() > *width {
-                true => line.extend(cell.chars().take(width.saturating_sub(1)).chain("…  ".chars())),
+                true => {
+                    line.extend(cell.chars().take(width.saturating_sub(1)).chain("…  ".chars()))
+                }
                 false => {
                     let _infallible = write!(line, "{cell:width$}  ");
                 }

@@ -72,9 +72,8 @@ fn connections_come_out_in_the_task_whole_and_many_at_once() {
     assert_eq!(here, there);
 
     // All are open before the first asks.
-    let mut open: Vec<TcpStream> = (0..50)
-        .map(|_| TcpStream::connect(("127.0.0.1", port)).expect("it is accepted"))
-        .collect();
+    let mut open: Vec<TcpStream> =
+        (0..50).map(|_| TcpStream::connect(("127.0.0.1", port)).expect("it is accepted")).collect();
     for connection in open.iter_mut().rev() {
         connection.write_all(b"GET /page HTTP/1.0\r\n\r\n").expect("it is open");
     }

@@ -202,10 +202,8 @@ fn several_jobs_of_a_file_are_told_apart_and_those_that_are_there_have_no_times(
 #[test]
 fn the_last_lines_of_several_streams_are_in_order_of_time() {
     let cell = Cell::start();
-    cell.ok(
-        "bourg run --name mixed --cpu 0.1 --ram 16MiB --wait -- sh -c \
-         'for i in 1 2 3; do echo out $i; sleep 0.3; echo err $i >&2; sleep 0.3; done'",
-    );
+    cell.ok("bourg run --name mixed --cpu 0.1 --ram 16MiB --wait -- sh -c \
+         'for i in 1 2 3; do echo out $i; sleep 0.3; echo err $i >&2; sleep 0.3; done'");
     let expected = "out 2\nerr 2\nout 3\nerr 3\n";
     assert_eq!(cell.ok("bourg logs mixed/0 --since 1h --tail 2"), expected);
 }

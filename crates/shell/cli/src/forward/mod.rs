@@ -132,7 +132,9 @@ async fn forward_all(cell: Target<'_>, args: &ForwardArgs) -> Done {
             Ok(137) => "the session was killed: the task ended, or its memory was full".to_owned(),
             Ok(status) => format!("the session ended with status {status}"),
             Err(failure) if is_first && !begun => return Err(failure),
-            Err(failure) if !begun && failed_starts + 1 >= FAILED_STARTS_MAX => return Err(failure),
+            Err(failure) if !begun && failed_starts + 1 >= FAILED_STARTS_MAX => {
+                return Err(failure);
+            }
             Err(failure) => failure.to_string(),
         };
         failed_starts = if begun { 0 } else { failed_starts + 1 };
@@ -152,9 +154,8 @@ async fn listen(address: IpAddr, pair: &PortPair, task: &Address) -> Result<List
     let failed = |error: io::Error| {
         let text = format!("error: cannot listen at {at}: {error}");
         let there = &pair.there;
-        Failure::failed(text).next(format!(
-            "bourg port-forward {task} :{there} takes a free port, and prints it"
-        ))
+        Failure::failed(text)
+            .next(format!("bourg port-forward {task} :{there} takes a free port, and prints it"))
     };
     let listener = TcpListener::bind(at).await.map_err(failed)?;
     let here = listener.local_addr().map_err(failed)?;

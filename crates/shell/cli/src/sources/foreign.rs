@@ -79,7 +79,10 @@ mod tests {
             ("apiVersion: apps/v1\nkind: Deployment\n", Some("a file of Kubernetes")),
             ("{\"apiVersion\": \"v1\",\n \"kind\": \"Pod\"}", Some("a file of Kubernetes")),
             ("{\"kind\":\"Pod\",\"apiVersion\":\"v1\"}", Some("a file of Kubernetes")),
-            ("{\n\t\"spec\": {}, \"kind\" : \"Pod\", \"apiVersion\": \"v1\"\n}", Some("a file of Kubernetes")),
+            (
+                "{\n\t\"spec\": {}, \"kind\" : \"Pod\", \"apiVersion\": \"v1\"\n}",
+                Some("a file of Kubernetes"),
+            ),
             ("{ \"name\": \"kind\", \"cmd\": [\"apiVersion\"] }", None),
             ("job \"web\" {\n  group \"a\" {}\n}\n", Some("a file of Nomad")),
             ("version: '3'\nservices:\n  web:\n    image: x\n", Some("a file of Docker Compose")),

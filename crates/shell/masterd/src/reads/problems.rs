@@ -95,7 +95,9 @@ fn of_job(job: &Job, now: Time) -> Vec<v1::Problem> {
     let mut found = Vec::new();
     found.extend(problem(v1::ProblemKind::Failing, &failing));
     found.extend(problem(v1::ProblemKind::ProductionPending, &pending));
-    if let Some((kind, since)) = job.update.as_deref().and_then(|update| of_update(job, update, now)) {
+    if let Some((kind, since)) =
+        job.update.as_deref().and_then(|update| of_update(job, update, now))
+    {
         found.push(of(job, kind, since));
     }
     found

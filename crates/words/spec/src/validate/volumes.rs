@@ -5,7 +5,7 @@ use thiserror::Error;
 
 use super::Problems;
 use crate::path::Location;
-use crate::{JobSpec, VolumeRequest, VolumeSelector, limits};
+use crate::{JobSpec, VolumeSelector, limits};
 
 /// Why a task cannot have a volume as its job asks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -55,9 +55,8 @@ impl Problems {
                     self.add(&place, VolumeProblem::NoLabel.into());
                 }
             }
-            let is_same = |other: &&VolumeRequest| other.of == request.of;
             if let VolumeSelector::Named(name) = &request.of
-                && all.iter().take(position).find(is_same).is_some()
+                && all.iter().take(position).any(|other| other.of == request.of)
             {
                 let name = name.clone();
                 self.add(&at.field("volume"), VolumeProblem::Twice { name }.into());
@@ -86,7 +85,7 @@ mod tests {
 
     use super::*;
     use crate::testing::job;
-    use crate::Kind;
+    use crate::{Kind, VolumeRequest};
 
     fn request(name: &str, path: &str) -> VolumeRequest {
         VolumeRequest {
