@@ -67,7 +67,7 @@ impl ForwardCredit {
 }
 
 /// What is known of an open connection.
-struct OpenConnection {
+struct ForwardedConnection {
     /// It cannot grow beyond the window.
     to_socket: mpsc::UnboundedSender<Arrived>,
     /// What this end may send.
@@ -79,7 +79,7 @@ struct OpenConnection {
 /// The open connections of a session.
 #[derive(Clone, Default)]
 pub(super) struct OpenConnections {
-    all: Arc<Mutex<BTreeMap<u32, OpenConnection>>>,
+    all: Arc<Mutex<BTreeMap<u32, ForwardedConnection>>>,
 }
 
 /// One end of a connection, to be [carried](carry).
@@ -99,7 +99,7 @@ impl Drop for ConnectionEnd {
 }
 
 impl OpenConnections {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, OpenConnection>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, ForwardedConnection>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -114,7 +114,10 @@ impl OpenConnections {
         credit.add(WINDOW_BYTES);
         let window = Arc::new(AtomicU64::new(WINDOW_BYTES.into()));
         let (credit_here, window_here) = (Arc::clone(&credit), Arc::clone(&window));
-        all.insert(number, OpenConnection { to_socket, credit: credit_here, window: window_here });
+        all.insert(
+            number,
+            ForwardedConnection { to_socket, credit: credit_here, window: window_here },
+        );
         drop(all);
         Some(ConnectionEnd { number, all: self.clone(), arrived, credit, window, to_other })
     }
