@@ -22,6 +22,9 @@ use schedulerd::SchedulerArgs;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// The exit status of a command whose output nobody reads, as if SIGPIPE had ended it.
+const BROKEN_PIPE: i32 = 141;
+
 /// Borg, the cluster manager, as one program: runs services and batch jobs on shared machines.
 #[derive(Debug, Parser)]
 #[command(name = "bourg", version, after_help = command::TABLE, max_term_width = 100)]
@@ -142,7 +145,26 @@ fn main() -> ExitCode {
     }
 }
 
+/// Ends this process as other programs end when nobody reads any more what they print: `bourg run 2>&1 | head`.
+/// Processes of a cell go on instead.
+fn end_when_nobody_reads() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let said = panic.payload_as_str().unwrap_or_default();
+        if said.starts_with("failed printing to std") && said.contains("Broken pipe") {
+            std::process::exit(BROKEN_PIPE);
+        }
+        before(panic);
+    }));
+}
+
 fn execute(bourg: Bourg) -> Result<ExitCode, Failure> {
+    if matches!(
+        bourg.command,
+        Command::Client(_) | Command::Offline(_) | Command::Bench(_) | Command::Lab(_)
+    ) {
+        end_when_nobody_reads();
+    }
     let cell = command::target(bourg.cell.as_deref(), bourg.consistent);
     match bourg.command {
         Command::Dev(command) => return dev(&command),

@@ -105,7 +105,10 @@ pub fn sentence(rejection: &Rejection) -> String {
             format!("{owner}/{name} is an alloc set, which runs no program: restart the jobs in it")
         }
         Rejection::NoTasks { owner, name } => {
-            format!("a job has at least 1 task: to end it, use bourg kill {owner}/{name}")
+            format!(
+                "{owner}/{name} is an alloc set, which has at least 1 alloc: to end it, use bourg kill \
+                 {owner}/{name}"
+            )
         }
         Rejection::NotAutoscaled { owner, name } => format!(
             "the limits of {owner}/{name} are its user's: its description does not have \

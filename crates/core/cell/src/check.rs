@@ -429,12 +429,14 @@ impl Violations {
         let Counts { queued, pending, running, .. } = counts;
         // One with a task on every machine may have no task for a while, and is killed then.
         let none = job.spec.is_on_every_machine() && counts.alive() == 0;
+        // It was resized to no tasks, and lives on.
+        let empty = job.spec.tasks == 0;
         let agrees = match &job.state {
-            JobState::Queued => (queued > 0 || none) && pending == 0 && running == 0,
-            JobState::Pending => queued == 0 && (pending > 0 || none) && running == 0,
-            JobState::Running => queued == 0 && (running + pending > 0 || none),
+            JobState::Queued => (queued > 0 || none) || empty) && pending == 0 && running == 0,
+            JobState::Pending => queued == 0 && (pending > 0 || none) || empty) && running == 0,
+            JobState::Running => queued == 0 && (running + pending > 0 || none) || empty),
             JobState::Dead { death, .. } => {
-                counts.alive() == 0 && (none || *death == job.worst_death())
+                counts.alive() == 0 && (none || (empty || *death == job.worst_death())
             }
         };
         if !agrees || (job.state == JobState::Queued) == job.waits_for.is_empty() {
@@ -448,7 +450,7 @@ impl Violations {
                 self.add(Violation::NoGeneration(task));
             }
         }
-        if let Some(problem) = job.spec.problems().first() {
+        if let Some(problem) = job.spec.problems_of_resized().first() {
             self.add(Violation::Description { job: job.id, problem: problem.to_string() });
         }
         if !job.ports.iter().eq(&job.spec.task.all_ports()) {

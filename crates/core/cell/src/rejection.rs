@@ -182,7 +182,7 @@ pub enum Rejection {
         /// Its name.
         name: JobName,
     },
-    /// A job cannot be resized to no task.
+    /// An alloc set cannot be resized to no allocs.
     NoTasks {
         /// Its owner.
         owner: UserName,

@@ -84,6 +84,15 @@ pub enum Change {
     },
     /// Drop a constraint.
     Without(Constraint),
+    /// Allow more tasks of the job in one place.
+    HigherMaximum {
+        /// Where they are counted.
+        place: CountedAt,
+        /// The maximum now.
+        from: u32,
+        /// One that would do.
+        to: u32,
+    },
 }
 
 /// The kind of an unschedulable reason: machines that fail alike are counted together.
@@ -93,6 +102,7 @@ enum Kind {
     LacksPorts,
     LacksAddresses,
     LacksCores,
+    TooFewCores,
     NoWholeCores,
     NoTaskNetwork,
     AllocNetwork(bool),
@@ -319,6 +329,7 @@ fn kind(unschedulable_reason: &UnschedulableReason) -> Kind {
         UnschedulableReason::LacksAddresses { range: None } => Kind::NoTaskNetwork,
         UnschedulableReason::LacksAddresses { range: Some(_) } => Kind::LacksAddresses,
         UnschedulableReason::LacksCores { all: 0, .. } => Kind::NoWholeCores,
+        UnschedulableReason::LacksCores { asked, all, .. } if asked > all => Kind::TooFewCores,
         UnschedulableReason::LacksCores { .. } => Kind::LacksCores,
         UnschedulableReason::AllocNetwork { own } => Kind::AllocNetwork(*own),
         UnschedulableReason::AllocPort { number, .. } => Kind::AllocPort(*number),
@@ -350,8 +361,8 @@ fn missing(unschedulable_reason: &UnschedulableReason) -> u64 {
         | UnschedulableReason::LatelyShort { asked, free, .. } => asked - free,
         UnschedulableReason::LacksPorts { asked, free, .. } => (asked - free) as u64,
         UnschedulableReason::LacksCores { asked, free, all: 1.. } => asked - free,
-        UnschedulableReason::Maximum { .. }
-        | UnschedulableReason::LacksCores { all: 0, .. }
+        UnschedulableReason::Maximum { has, most, .. } => u64::from(has - most).saturating_add(1),
+        UnschedulableReason::LacksCores { all: 0, .. }
         | UnschedulableReason::AllocNetwork { .. }
         | UnschedulableReason::AllocPort { .. }
         | UnschedulableReason::StaticPort { .. }
@@ -396,6 +407,7 @@ fn reason(cell: &Cell, kind: &Kind, alike: SameFailure) -> Reason {
         Kind::LacksPorts => format!("{} ports", verb("lacks", "lack")),
         Kind::LacksAddresses => format!("{} addresses", verb("lacks", "lack")),
         Kind::LacksCores => format!("{} whole cores", verb("lacks", "lack")),
+        Kind::TooFewCores => format!("{} too few whole cores for tasks", verb("has", "have")),
         Kind::NoWholeCores => format!(
             "{} no whole cores: see the attributes cpu-isolation and exclusive-cores",
             verb("offers", "offer")
@@ -447,7 +459,16 @@ fn reason(cell: &Cell, kind: &Kind, alike: SameFailure) -> Reason {
             .and_then(|kept| Some((cell.job(kept.instance.collection)?, kept.instance)))
         {
             Some((job, instance)) => format!("{}/{}/{}", job.owner, job.spec.name, instance.index),
-            None => user.unwrap_or_else(|| others(&values)),
+            None => match kind {
+                Kind::Constraint(constraint) if values.is_empty() => {
+                    let attribute = constraint.attribute.escape_debug();
+                    match one {
+                        true => format!("it has no attribute {attribute}"),
+                        false => format!("none of them has the attribute {attribute}"),
+                    }
+                }
+                _ => user.unwrap_or_else(|| others(&values)),
+            },
         },
     };
     Reason { machines, text, nearest: nearest.map(|(name, _)| name.clone()), nearest_text }
@@ -506,12 +527,20 @@ fn miss(
         | UnschedulableReason::Constraint { .. }
         | UnschedulableReason::NoVariant { .. }
         | UnschedulableReason::Volume(_)
-        | UnschedulableReason::Maximum { .. }
         | UnschedulableReason::AllocNetwork { .. }
         | UnschedulableReason::AllocPort { .. }
         | UnschedulableReason::StaticPort { .. }
         | UnschedulableReason::LacksCores { all: 0, .. }
         | UnschedulableReason::LacksAddresses { range: None } => return String::new(),
+        UnschedulableReason::Maximum { has, most, .. } => {
+            return match machines {
+                1 => format!("{most} allowed; {machine} has {has}"),
+                _ => format!("{most} allowed; the nearest miss has {has}, on {machine}"),
+            };
+        }
+        UnschedulableReason::LacksCores { asked, all, .. } if asked > all => {
+            (asked.to_string(), format!("{all} in all"))
+        }
         UnschedulableReason::LacksCores { asked, free, all } => {
             (asked.to_string(), format!("{free} free of the {all} that tasks can have"))
         }
@@ -551,10 +580,13 @@ fn only_change(ask: &Request<'_>, offer: &Offer<'_>) -> Option<Change> {
     if static_ports::check(ask, offer).is_err() {
         return None;
     }
+    if let Err(UnschedulableReason::Maximum { place, has, most }) = maxima::check(ask, offer) {
+        let change = Change::HigherMaximum { place, from: most, to: has.saturating_add(1) };
+        return fits(&with_higher_maximum(ask, place), offer).is_ok().then_some(change);
+    }
     let whole = machine.whole_cores(ask.demand.limit.cpu);
     let volumes = ask.volumes.as_ref();
-    if maxima::check(ask, offer).is_err()
-        || volumes.is_some_and(|volumes| volumes.find(machine).is_err())
+    if volumes.is_some_and(|volumes| volumes.find(machine).is_err())
         || ask.demand.exclusive && whole > offer.free_cores
         || machine.state != MachineState::Up
         || machine.is_set_aside()
@@ -598,6 +630,15 @@ fn only_change(ask: &Request<'_>, offer: &Offer<'_>) -> Option<Change> {
     }
 }
 
+/// The request without the maximum there.
+fn with_higher_maximum<'a>(ask: &Request<'a>, place: CountedAt) -> Request<'a> {
+    let ask = ask.clone();
+    match place {
+        CountedAt::Machine => Request { max_per_machine: None, ..ask },
+        CountedAt::Switch => Request { max_per_switch: None, ..ask },
+    }
+}
+
 /// Requesting less is better than dropping a constraint, and keeping more is better than keeping
 /// less.
 fn better(one: Option<Change>, other: Option<Change>) -> Option<Change> {
@@ -605,7 +646,7 @@ fn better(one: Option<Change>, other: Option<Change>) -> Option<Change> {
         Change::Less { from, to, .. } => {
             1 + u128::from(*to) * 1_000_000 / u128::from(*from.max(&1))
         }
-        Change::Without(_) => 0,
+        Change::Without(_) | Change::HigherMaximum { .. } => 0,
     };
     match (one, other) {
         (Some(one), Some(other)) => Some(if kept(&other) > kept(&one) { other } else { one }),
@@ -613,12 +654,19 @@ fn better(one: Option<Change>, other: Option<Change>) -> Option<Change> {
     }
 }
 
-/// `ram 61 GiB → 60 GiB`, `without gpu = "h200"`.
+/// `ram 61 GiB → 60 GiB`, `without gpu = "h200"`, `maxPerMachine 1 → 2`.
 impl std::fmt::Display for Change {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (dimension, from, to) = match self {
             Self::Less { dimension, from, to } => (dimension, from, to),
             Self::Without(constraint) => return write!(f, "without {constraint}"),
+            Self::HigherMaximum { place, from, to } => {
+                let field = match place {
+                    CountedAt::Machine => "maxPerMachine",
+                    CountedAt::Switch => "maxPerSwitch",
+                };
+                return write!(f, "{field} {from} → {to}");
+            }
         };
         let field = match dimension {
             Dimension::Cpu => "cpu",

@@ -98,7 +98,8 @@ fn describe(args: &ListArgs, answer: &v1::CapabilitiesResponse) -> String {
         |user: &&String| args.user.as_ref().is_none_or(|only| only.as_str() == user.as_str());
     let administrators = answer.administrators.iter().filter(wanted);
     let all = administrators.map(|user| vec![user.clone(), "all, as an administrator".to_owned()]);
-    let held = answer.users.iter();
+    // An administrator has all, also those that were granted besides.
+    let held = answer.users.iter().filter(|of| !answer.administrators.contains(&of.user));
     let held = held.map(|of| vec![of.user.clone(), of.capabilities.join(", ")]);
     output::table(&["USER", "CAPABILITIES"], all.chain(held).collect())
 }

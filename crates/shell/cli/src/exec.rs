@@ -35,7 +35,8 @@ pub(super) struct ExecArgs {
     /// Pass the standard input to the command. Without it, the command's input is empty.
     #[arg(long, short)]
     interactive: bool,
-    /// Give the command a terminal, which this one shows: for shells and editors.
+    /// Give the command a terminal, which this one shows: for shells and editors. A shell alone gets it with -i
+    /// by itself, if the standard input and output are a terminal.
     #[arg(long, short)]
     tty: bool,
     /// A task, as user/job/7 or job/7; of a job with one task also user/job or job.
@@ -46,8 +47,32 @@ pub(super) struct ExecArgs {
     command: Vec<String>,
 }
 
+/// The shells that are used as a terminal when they are named alone.
+const SHELLS: [&str; 8] = ["sh", "ash", "bash", "csh", "dash", "fish", "ksh", "zsh"];
+
+impl ExecArgs {
+    /// A shell alone, at a terminal, gets the terminal: without it, it would end at once.
+    fn at_a_terminal(self, is_terminal: bool) -> Self {
+        let is_shell = match self.command.as_slice() {
+            [] => true,
+            [program, flags @ ..] => {
+                let name = program.rsplit('/').next().unwrap_or_default();
+                let is_for_people =
+                    |flag: &String| matches!(flag.as_str(), "-l" | "-i" | "--login");
+                SHELLS.contains(&name) && flags.iter().all(is_for_people)
+            }
+        };
+        match is_terminal && is_shell && !self.interactive && !self.tty {
+            true => Self { interactive: true, tty: true, ..self },
+            false => self,
+        }
+    }
+}
+
 /// Runs the command and returns its exit status.
 pub(super) fn exec(cell: Target<'_>, args: ExecArgs) -> Result<ExitCode, Failure> {
+    let args =
+        args.at_a_terminal(std::io::stdin().is_terminal() && std::io::stdout().is_terminal());
     if args.tty && !std::io::stdin().is_terminal() {
         return Err(Failure::usage("error: -t needs a terminal as the standard input")
             .next("leave out -t, or run the command at a terminal"));
@@ -374,6 +399,34 @@ pub(super) async fn one_task(
                 true => Err(wrong()),
                 false => Ok(0),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_at_a_terminal_gets_the_terminal() {
+        for (flags, command, is_terminal, expected) in [
+            ("", "", true, true),
+            ("", "sh", true, true),
+            ("", "/bin/bash -l", true, true),
+            ("", "sh -c ls", true, false),
+            ("", "top", true, false),
+            ("", "sh", false, false),
+            ("i", "sh", true, false),
+        ] {
+            let args = ExecArgs {
+                interactive: flags.contains('i'),
+                tty: false,
+                task: "web/0".parse().expect("an address"),
+                command: command.split_whitespace().map(str::to_owned).collect(),
+            };
+            let args = args.at_a_terminal(is_terminal);
+            let seen = (args.tty, args.interactive);
+            assert_eq!(seen, (expected, expected || flags == "i"), "{flags} {command}");
         }
     }
 }

@@ -15,6 +15,7 @@ mod events;
 pub mod example;
 mod exec;
 mod forget;
+mod forward;
 mod imports;
 mod interrupt;
 mod kill;
@@ -56,6 +57,7 @@ mod why;
 #[cfg(test)]
 mod parsed;
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -156,6 +158,13 @@ pub enum Command {
     /// are fetched from at once. The command tells which tasks have left nothing, and exits with 1 if a task has
     /// not ended or its outputs are not complete; run again, it goes on where it was.
     Results(results::ResultsArgs),
+    /// Forward connections to ports of this computer to ports of a task.
+    ///
+    /// The connections come out inside the task, as of a command in it: also from its loopback device and in a network
+    /// of its own. Who may, and the limits, are those of bourg exec, and both ends of the session are events of the
+    /// task. When the task starts again, the command connects again; open connections are closed meanwhile, and
+    /// new ones wait. It runs until Ctrl-C or SIGTERM, or until the task has ended for good.
+    PortForward(forward::ForwardArgs),
     /// Find tasks by name: where they are, on which ports, and whether they are healthy.
     #[command(subcommand)]
     Bns(bns::Command),
@@ -266,6 +275,9 @@ pub enum Command {
         /// A directory, or a new name.
         destination: PathBuf,
     },
+    /// The end of `bourg port-forward` in a task: connects to the task's ports.
+    #[command(name = forward::TASK_END, hide = true)]
+    ForwardConnections(forward::task_end::TaskEndArgs),
     /// Ends the command of `bourg lock with` if its client ends first.
     #[command(name = lock::guard::COMMAND, hide = true)]
     EndCommandWithClient,
@@ -489,6 +501,12 @@ struct EventsArgs {
 /// # Errors
 /// If the command fails.
 pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> {
+    if std::io::stdout().is_terminal()
+        && let Ok((columns, _)) = ratatui::crossterm::terminal::size()
+        && columns > 0
+    {
+        output::fit_to(columns.into());
+    }
     match command {
         Command::Run(args) => run::run(cell, &args)?,
         Command::Eval(args) => eval(&args)?,
@@ -504,6 +522,8 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Results(args) => return results::results(cell, &args),
         Command::Pack { source } => return copy::pack_here(&source),
         Command::Unpack { destination } => copy::unpack_here(&destination)?,
+        Command::PortForward(args) => forward::forward(cell, &args)?,
+        Command::ForwardConnections(args) => forward::task_end::serve(&args)?,
         Command::Bns(command) => bns::bns(cell, &command)?,
         Command::Package(command) => package::package(cell, &command)?,
         Command::Secret(command) => secret::secret(cell, &command)?,

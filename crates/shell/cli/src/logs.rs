@@ -320,7 +320,7 @@ impl LineAssembler {
         if (ending == Ending::End || bytes.len() > line.len()) && !line.ends_with(b"\n") {
             bytes.push(b'\n');
         }
-        output::print_from_outside(&bytes)
+        output::print_log(&bytes)
     }
 
     /// Prints incomplete last lines.
@@ -328,11 +328,63 @@ impl LineAssembler {
         for ((job, index, _), open) in std::mem::take(&mut self.open) {
             self.write(&job, index, open.origin, &open.text, Ending::End)?;
         }
-        for ((job, index, _), lines) in std::mem::take(&mut self.kept) {
-            for line in lines {
-                self.print(&job, index, line.origin, &line.text, line.ending)?;
-            }
+        let kept = std::mem::take(&mut self.kept);
+        let lines = kept.into_iter().flat_map(|((job, index, _), lines)| {
+            in_order(lines).into_iter().map(move |(at, line)| (at, Arc::clone(&job), index, line))
+        });
+        let mut lines: Vec<_> = lines.collect();
+        // Those of one moment stay together by stream.
+        lines.sort_by_key(|(at, ..)| *at);
+        for (_, job, index, line) in lines {
+            self.print(&job, index, line.origin, &line.text, line.ending)?;
         }
         Ok(())
+    }
+}
+
+/// The lines of a stream with the moments by which they are sorted among others: never before those of earlier
+/// lines, also if a clock was set back, and the pieces of a line have that of the first.
+fn in_order(lines: VecDeque<KeptLine>) -> Vec<(Time, KeptLine)> {
+    let (mut last, mut goes_on) = (Time(0), false);
+    let with_time = lines.into_iter().map(|line| {
+        if !goes_on {
+            last = last.max(line.origin.at);
+        }
+        goes_on = line.ending == Ending::Cut;
+        (last, line)
+    });
+    with_time.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_stream_stay_in_order_and_pieces_together() {
+        let line = |at, text: &str, ending| KeptLine {
+            origin: Origin {
+                generation: 1,
+                version: 1,
+                stream: v1::LogStream::Stdout,
+                at: Time(at),
+            },
+            text: text.as_bytes().to_vec(),
+            ending,
+        };
+        let lines = [
+            line(5, "a", Ending::Newline),
+            line(7, "b1", Ending::Cut),
+            line(9, "b2", Ending::Newline),
+            line(6, "c", Ending::Newline),
+            line(0, "d", Ending::End),
+            line(8, "e", Ending::Newline),
+        ];
+        let sorted: Vec<_> = in_order(lines.into())
+            .into_iter()
+            .map(|(at, line)| (at.0, String::from_utf8_lossy(&line.text).into_owned()))
+            .collect();
+        let expected = [(5, "a"), (7, "b1"), (7, "b2"), (7, "c"), (7, "d"), (8, "e")];
+        assert_eq!(sorted, expected.map(|(at, text)| (at, text.to_owned())));
     }
 }

@@ -2,7 +2,6 @@
 
 pub(crate) mod outcome;
 
-use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -183,11 +182,13 @@ async fn submit_all(
         for note in &submitted.notes {
             output::say(&format!("note: {note}\n"));
         }
-        admitted.push((name, submitted));
+        admitted.push((name, submitted, begun.elapsed()));
     }
-    let Some(wait) = wait else { return Ok(admitted.into_iter().map(|(name, _)| name).collect()) };
-    let mut failed = None;
-    for ((name, submitted), job) in admitted.iter().zip(jobs) {
+    let names =
+        |admitted: Vec<(String, _, _)>| admitted.into_iter().map(|(name, ..)| name).collect();
+    let Some(wait) = wait else { return Ok(names(admitted)) };
+    let (mut failed, several) = (None, jobs.len() > 1);
+    for (place, ((name, submitted, at), job)) in admitted.iter().zip(jobs).enumerate() {
         let address = v1::JobAddress { user: submitted.user.clone(), job: job.name.to_string() };
         if submitted.updated && submitted.version > 0 {
             let patience = wait.patience();
@@ -200,7 +201,14 @@ async fn submit_all(
                 (Err(failure), _) => output::say(&format!("{failure}\n")),
             }
         }
-        match (Progress::new(begun, failures).watch(connection, address, name, wait).await, wait) {
+        let known = ShownJob {
+            label: several.then(|| name.clone()),
+            admitted: Some(*at),
+            // The others were not watched while the first one was waited for.
+            was_there: submitted.unchanged || place > 0,
+        };
+        let progress = Progress::new(begun, failures, known);
+        match (progress.watch(connection, address, name, wait).await, wait) {
             (Ok(last), _) => print_addresses(&cell.name, &last)?,
             (Err(failure), Wait::Healthy(_)) => return Err(failure),
             // Still wait for the end of the other jobs.
@@ -211,7 +219,7 @@ async fn submit_all(
     if let Some(failed) = failed {
         return Err(failed);
     }
-    Ok(admitted.into_iter().map(|(name, _)| name).collect())
+    Ok(names(admitted))
 }
 
 /// Submits a job. A job of that name that is being killed ends first.
@@ -248,7 +256,9 @@ pub(super) async fn wait_for(
     name: &str,
     wait: Wait,
 ) -> Done {
-    Progress::new(Instant::now(), None).watch(connection, address, name, wait).await.map(drop)
+    let known = ShownJob { label: None, admitted: None, was_there: true };
+    let progress = Progress::new(Instant::now(), None, known);
+    progress.watch(connection, address, name, wait).await.map(drop)
 }
 
 /// What the submission did to an existing job: nothing, or an update with its changes.
@@ -261,10 +271,21 @@ fn done(submitted: &v1::SubmitResponse) -> String {
     }
 }
 
-/// The stages that a job has reached, and when.
+/// What is known of a job before its progress is shown.
+struct ShownJob {
+    /// Its name, if several are shown.
+    label: Option<String>,
+    /// When this command had it admitted.
+    admitted: Option<Duration>,
+    /// Whether it may have reached stages before it is looked at: it is not known when.
+    was_there: bool,
+}
+
+/// The stages that a job has reached, and when, if that is known.
 struct Progress {
     begun: Instant,
-    stages: [Option<(u32, Duration)>; STAGES.len()],
+    known: ShownJob,
+    stages: [Option<(u32, Option<Duration>)>; STAGES.len()],
     tasks: u32,
     live: bool,
     /// The failures of each task at the last check.
@@ -283,12 +304,13 @@ struct Progress {
 const STAGES: [&str; 4] = ["scheduled", "running", "healthy", "finished"];
 
 impl Progress {
-    fn new(begun: Instant, patience: Option<u32>) -> Self {
+    fn new(begun: Instant, patience: Option<u32>, known: ShownJob) -> Self {
         let live = std::io::stderr().is_terminal();
         let (failures, said_failure, said_waiting) = (Vec::new(), None, Vec::new());
         let stages = [None; STAGES.len()];
         Self {
             begun,
+            known,
             stages,
             tasks: 0,
             live,
@@ -312,7 +334,6 @@ impl Progress {
         let mut statuses = connection
             .stream(request.clone(), async |mut client, request| client.jobs.watch(request).await)
             .await?;
-        let admitted = self.begun.elapsed();
         let patience = wait.patience();
         let until = tokio::time::sleep(patience.unwrap_or_default());
         let mut until = std::pin::pin!(until);
@@ -359,19 +380,19 @@ impl Progress {
                 },
                 () = &mut say_why, if pending && !said_why => {
                     said_why = true;
-                    eprint!("{}", self.end_line(admitted));
+                    eprint!("{}", self.end_line());
                     output::say(&why::explain(connection, address.clone()).await?);
                 }
                 () = &mut settled, if settles => settles = false,
                 () = &mut until, if patience.is_some() => {
-                    eprintln!("{}", self.line(admitted));
+                    eprintln!("{}", self.line());
                     let patience = patience.unwrap_or_default();
                     return Err(outcome::late(name, last.as_ref(), patience, wait.far()));
                 }
             }
             let Some(job) = &last else { continue };
             self.note(job);
-            self.say_waiting(job, admitted);
+            self.say_waiting(job);
             if counts(job).queued > 0 {
                 // Explain a pending task only after a while.
                 say_why.as_mut().reset(tokio::time::Instant::now() + WHY_AFTER);
@@ -384,21 +405,21 @@ impl Progress {
             if let Some(task) = failed.filter(|_| self.said_failures < FAILURES_SHOWN) {
                 self.said_failures += 1;
                 self.said_failure = Some(task.index);
-                self.say_failure(connection, &address, name, task, admitted).await;
+                self.say_failure(connection, &address, name, task).await;
                 let is_final = self.patience.is_some_and(|most| self.said_failures >= most);
                 if is_final && matches!(wait, Wait::Healthy(_)) {
                     return Err(outcome::keeps_failing(name, task, self.said_failures));
                 }
             }
             if self.live {
-                eprint!("\r\x1b[K{}", self.line(admitted));
+                eprint!("\r\x1b[K{}", self.line());
             }
             let Some(over) = wait.over(name, job) else { continue };
             let is_early = settles && matches!(wait, Wait::Healthy(_)) && !is_checked(job);
             if is_early && over.is_ok() && counts(job).finished < counts(job).tasks {
                 continue;
             }
-            eprintln!("{}{}", if self.live { "\r\x1b[K" } else { "" }, self.line(admitted));
+            eprintln!("{}{}", if self.live { "\r\x1b[K" } else { "" }, self.line());
             let failed = outcome::failed(job).map(|task| task.index);
             if let Some(task) = failed.filter(|task| self.said_failure != Some(*task)) {
                 output::say(&last_lines(connection, address, task, None).await);
@@ -430,9 +451,8 @@ impl Progress {
         job: &v1::JobAddress,
         name: &str,
         task: &v1::TaskStatus,
-        admitted: Duration,
     ) {
-        eprint!("{}", self.end_line(admitted));
+        eprint!("{}", self.end_line());
         let (index, end) = (task.index, &task.last_end_text);
         let exited = task.last_end.as_ref().and_then(|end| end.how.as_ref());
         let text = match exited {
@@ -445,9 +465,9 @@ impl Progress {
     }
 
     /// Reports the jobs that this one waits for, whenever they change.
-    fn say_waiting(&mut self, job: &v1::JobStatus, admitted: Duration) {
+    fn say_waiting(&mut self, job: &v1::JobStatus) {
         if self.said_waiting != job.waits_for && !job.waits_for.is_empty() {
-            eprint!("{}", self.end_line(admitted));
+            eprint!("{}", self.end_line());
             eprintln!(" queued {}", why::until(&job.waits_for));
         }
         self.said_waiting.clone_from(&job.waits_for);
@@ -460,7 +480,8 @@ impl Progress {
         // A service whose task ended was not healthy.
         let healthy = counts.healthy + if is_service(job) { 0 } else { done };
         let reached = [counts.scheduled + done, counts.running + done, healthy, done];
-        let now = self.begun.elapsed();
+        let was_there = std::mem::replace(&mut self.known.was_there, false);
+        let now = (!was_there).then(|| self.begun.elapsed());
         for (stage, reached) in self.stages.iter_mut().zip(reached) {
             if stage.is_none_or(|(before, _)| reached != before) {
                 *stage = Some((reached, now));
@@ -468,21 +489,24 @@ impl Progress {
         }
     }
 
-    /// For example ` admitted 12 ms · scheduled 3/3 21 ms · running 3/3 80 ms · healthy 3/3 1.1 s`.
-    fn line(&self, admitted: Duration) -> String {
+    /// For example ` admitted 12 ms · scheduled 3/3 21 ms · running 3/3 80 ms · healthy 3/3 1.1 s`, with the
+    /// job's name before it if there are several.
+    fn line(&self) -> String {
         let shown = |time: Duration| Span(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
-        let mut line = format!(" admitted {}", shown(admitted));
+        let mut parts = Vec::new();
+        parts.extend(self.known.admitted.map(|at| format!("admitted {}", shown(at))));
         for (name, stage) in STAGES.iter().zip(&self.stages) {
             if let Some((reached, at)) = stage.filter(|(reached, _)| *reached > 0) {
-                let tasks = self.tasks;
-                let _infallible = write!(line, " · {name} {reached}/{tasks} {}", shown(at));
+                let time = at.map(|at| format!(" {}", shown(at))).unwrap_or_default();
+                parts.push(format!("{name} {reached}/{}{time}", self.tasks));
             }
         }
-        line
+        let label = self.known.label.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+        format!(" {label}{}", parts.join(" · "))
     }
 
-    fn end_line(&self, admitted: Duration) -> String {
-        if self.live { format!("\r\x1b[K{}\n", self.line(admitted)) } else { String::new() }
+    fn end_line(&self) -> String {
+        if self.live { format!("\r\x1b[K{}\n", self.line()) } else { String::new() }
     }
 }
 

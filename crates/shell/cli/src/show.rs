@@ -1,7 +1,7 @@
 //! `bourg status`, and what all commands that show state share.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -19,19 +19,31 @@ use super::{ListArgs, StatusArgs, run, start_latency, why};
 /// The polling interval of `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Shows once, or again whenever the index changes.
+/// Shows once, or again whenever the index changes: at a terminal the whole, in place of what it showed before, and
+/// otherwise the lines of a table that changed.
 pub(super) async fn repeat(
     args: &ListArgs,
     mut show: impl AsyncFnMut() -> Result<(u64, Printer), Failure>,
 ) -> Done {
-    let mut last = None;
+    let (mut last, mut before) = (None, Vec::new());
+    let is_table = matches!(args.output, Format::Table | Format::Wide | Format::Name);
     loop {
         let (index, shown) = show().await?;
         if last != Some(index) {
-            if args.watch && std::io::stdout().is_terminal() {
-                output::print_bytes(b"\x1b[H\x1b[2J")?;
+            match args.watch {
+                true if std::io::stdout().is_terminal() => {
+                    output::print_bytes(b"\x1b[H\x1b[2J")?;
+                    shown()?;
+                }
+                true if is_table => {
+                    let now = output::kept(shown)?;
+                    let now: Vec<_> =
+                        String::from_utf8_lossy(&now).lines().map(str::to_owned).collect();
+                    output::print(&new_lines(&before, &now))?;
+                    before = now;
+                }
+                _ => shown()?,
             }
-            shown()?;
             last = Some(index);
         }
         if !args.watch {
@@ -39,6 +51,24 @@ pub(super) async fn repeat(
         }
         tokio::time::sleep(WATCH_INTERVAL).await;
     }
+}
+
+/// The lines that are not among those before. What only became older did not change.
+fn new_lines(before: &[String], now: &[String]) -> String {
+    let key = |line: &String| {
+        line.split_whitespace().filter(|word| !is_age(word)).collect::<Vec<_>>().join(" ")
+    };
+    let before: BTreeSet<String> = before.iter().map(key).collect();
+    let new = now.iter().filter(|line| !line.is_empty() && !before.contains(&key(line)));
+    new.map(|line| format!("{line}\n")).collect()
+}
+
+/// Whether a word is a time as tables show it, such as 5s, 12m or 1h3m.
+fn is_age(word: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_digit() || matches!(c, '.' | 's' | 'm' | 'h' | 'd' | 'µ');
+    word.starts_with(|first: char| first.is_ascii_digit())
+        && word.ends_with(|last: char| last.is_ascii_alphabetic())
+        && word.chars().all(is_part)
 }
 
 /// Prints an answer.
@@ -224,6 +254,9 @@ fn are_there(job: &v1::JobStatus, tasks: &model::TaskSelection) -> Done {
 fn tally(job: &v1::JobStatus) -> String {
     let counts = job.counts.unwrap_or_default();
     let good = if run::is_alloc_set(job) { "allocs in place" } else { "healthy" };
+    if counts.tasks == 0 && !run::is_dead(job) {
+        return "no tasks".to_owned();
+    }
     let alive = (!run::is_dead(job)).then_some((counts.healthy, good));
     let ended =
         [(counts.finished, "finished"), (counts.failed, "failed"), (counts.killed, "killed")];
@@ -498,6 +531,17 @@ mod tests {
         };
         let expected = format!("could not start: {reason}; tried 4 times, next in 32 s");
         assert_eq!(last_end(&task, 8_000_000), expected);
+    }
+
+    #[test]
+    fn a_watch_shows_lines_that_changed_and_not_those_that_became_older() {
+        let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+        let before = lines("JOB  STATE    SINCE\nweb  running  5s\napi  pending  1m3s");
+        let now =
+            lines("JOB  STATE    SINCE\nweb  running  6s\napi  running  0s\n\nnew  pending  1ms");
+        assert_eq!(new_lines(&[], &before), before.join("\n") + "\n");
+        assert_eq!(new_lines(&before, &now), "api  running  0s\nnew  pending  1ms\n");
+        assert_eq!(new_lines(&now, &now), "");
     }
 
     #[test]

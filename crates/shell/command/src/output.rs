@@ -1,12 +1,14 @@
 //! Writes answers: as tables for people, and as JSON, YAML, names or single fields for programs.
 //! Data goes to stdout, messages to stderr; control characters are escaped.
 
+use std::cell::RefCell;
 use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 pub use present::event_words::one_line;
-pub use present::table;
+pub use present::{table, table_within};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -64,6 +66,15 @@ pub struct Listing<'a, T, R: Fn(&T) -> Vec<String>> {
     pub row: R,
 }
 
+/// The number of columns of the terminal; unset if the standard output is none.
+static COLUMNS: OnceLock<usize> = OnceLock::new();
+
+/// Cuts lists that are shown as tables so that they fit a terminal with so many columns.
+pub fn fit_to(columns: usize) {
+    // The first number stays.
+    let _set = COLUMNS.set(columns);
+}
+
 /// Prints a list in a format.
 pub fn list<T: Serialize>(
     format: &Format,
@@ -78,7 +89,11 @@ pub fn list<T: Serialize>(
                 row.truncate(columns);
                 row
             });
-            table(&listing.headings[..columns], rows.collect())
+            let most = match format {
+                Format::Wide => None,
+                _ => COLUMNS.get().copied(),
+            };
+            table_within(most.unwrap_or(usize::MAX), &listing.headings[..columns], rows.collect())
         }
         Format::Json => json(&listing.items)?,
         Format::Yaml => yaml(&listing.items)?,
@@ -138,6 +153,15 @@ pub fn print_from_outside(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
+/// Prints a line of a log. At a terminal its colours and styles stay, and end with it; everything else that
+/// could act on the terminal is escaped.
+pub fn print_log(line: &[u8]) -> Result<(), Failure> {
+    match std::io::stdout().is_terminal() {
+        true => print_bytes(coloured(line).as_bytes()),
+        false => print_bytes(line),
+    }
+}
+
 impl Failure {
     /// Prints the failure and returns the exit code.
     pub fn end(self) -> ExitCode {
@@ -170,8 +194,34 @@ pub fn for_terminal(bytes: Vec<u8>) -> Vec<u8> {
     }
 }
 
+thread_local! {
+    /// What this thread prints, while it is kept: see [`kept`].
+    static KEPT: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+}
+
+/// Keeps what `print` prints, and returns it instead.
+///
+/// # Errors
+/// Those of `print`.
+pub fn kept(print: impl FnOnce() -> Done) -> Result<Vec<u8>, Failure> {
+    let outer = KEPT.replace(Some(Vec::new()));
+    let printed = print();
+    let kept = KEPT.replace(outer).unwrap_or_default();
+    printed.map(|()| kept)
+}
+
 /// Prints data unchanged, even on a terminal.
 pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+    let is_kept = KEPT.with_borrow_mut(|kept| match kept {
+        Some(kept) => {
+            kept.extend_from_slice(bytes);
+            true
+        }
+        None => false,
+    });
+    if is_kept {
+        return Ok(());
+    }
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
@@ -274,9 +324,73 @@ fn escaped(bytes: &[u8]) -> String {
     text
 }
 
+/// The beginning of a sequence that sets colours and styles, and its maximum length.
+const STYLE: &str = "\u{1b}[";
+const STYLE_BYTES_MAX: usize = 32;
+/// Ends all colours and styles.
+const PLAIN: &str = "\u{1b}[m";
+
+/// A line with its control characters escaped, except newlines, tabs, and the sequences for colours and
+/// styles, which end with the line.
+fn coloured(line: &[u8]) -> String {
+    let line = String::from_utf8_lossy(line);
+    let (body, newline) = match line.strip_suffix('\n') {
+        Some(body) => (body, "\n"),
+        None => (line.as_ref(), ""),
+    };
+    let (mut text, mut rest, mut has_style) = (String::with_capacity(line.len()), body, false);
+    while let Some(at) = rest.find(STYLE) {
+        let (before, found) = rest.split_at(at);
+        text += &escaped(before.as_bytes());
+        let length = style_length(found);
+        let (sequence, after) = found.split_at(length.unwrap_or(STYLE.len()));
+        match length {
+            Some(_) => text += sequence,
+            None => text += &escaped(sequence.as_bytes()),
+        }
+        has_style |= length.is_some();
+        rest = after;
+    }
+    text += &escaped(rest.as_bytes());
+    if has_style {
+        text += PLAIN;
+    }
+    text + newline
+}
+
+/// The length of the sequence for colours and styles with which a text begins. One that hides text is none.
+fn style_length(text: &str) -> Option<usize> {
+    let parameters = text.strip_prefix(STYLE)?;
+    let end = parameters.find(|c: char| !c.is_ascii_digit() && !matches!(c, ';' | ':'))?;
+    let (parameters, after) = parameters.split_at(end);
+    let number = |text: &str| text.trim_start_matches('0') == "8";
+    let hides = parameters.split([';', ':']).any(number);
+    let length = STYLE.len() + end + 1;
+    (after.starts_with('m') && !hides && length <= STYLE_BYTES_MAX).then_some(length)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn colours_of_logs_stay_and_end_with_the_line() {
+        for (line, shown) in [
+            ("plain\r\n", "plain\\r\n"),
+            ("\x1b[31mred\x1b[0m\n", "\x1b[31mred\x1b[0m\x1b[m\n"),
+            ("\x1b[1;38;2;1;20;3mbold", "\x1b[1;38;2;1;20;3mbold\x1b[m"),
+            // The cursor, the screen, the title, a hyperlink, hidden text, and what is cut off.
+            ("\x1b[2Ja\x1b[1A\x1b[31mb\n", "\\u{1b}[2Ja\\u{1b}[1A\x1b[31mb\x1b[m\n"),
+            ("\x1b]0;title\x07\n", "\\u{1b}]0;title\\u{7}\n"),
+            ("\x1b[8msecret\x1b[01;08m\n", "\\u{1b}[8msecret\\u{1b}[01;08m\n"),
+            ("a\x1b[31", "a\\u{1b}[31"),
+            ("\x1b\x1b[32mx\u{9b}31m", "\\u{1b}\x1b[32mx\\u{9b}31m\x1b[m"),
+        ] {
+            assert_eq!(coloured(line.as_bytes()), shown, "{line:?}");
+        }
+        let long = format!("\x1b[{}m", "1;".repeat(100));
+        assert!(!coloured(long.as_bytes()).contains('\x1b'));
+    }
 
     #[test]
     fn terminal_control_characters_are_escaped() {

@@ -253,10 +253,20 @@ impl JobSpec {
     /// All problems; empty if the description is valid.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
+        self.problems_with_tasks_from(1)
+    }
+
+    /// The same for the description of a job that is there: it may have been resized to no tasks.
+    #[must_use]
+    pub fn problems_of_resized(&self) -> Vec<Problem> {
+        self.problems_with_tasks_from(0)
+    }
+
+    fn problems_with_tasks_from(&self, fewest: u32) -> Vec<Problem> {
         let mut found = Problems::of(self);
         let top = Location::TOP;
-        let least = u32::from(!self.is_on_every_machine());
-        found.range(&top.field("tasks"), self.tasks, least, limits::TASKS_MAX);
+        let fewest = if self.is_on_every_machine() { 0 } else { fewest };
+        found.range(&top.field("tasks"), self.tasks, fewest, limits::TASKS_MAX);
         found.every_machine(self);
         found.labels(&top.field("labels"), &self.labels);
         let usual = UsualPorts::of(&self.task);

@@ -49,6 +49,7 @@ mod example_images;
 mod exec;
 mod fanout;
 mod faults;
+mod forward;
 mod full;
 mod grown;
 mod health;

@@ -159,3 +159,51 @@ fn a_task_that_keeps_failing_ends_the_wait_and_not_the_job() {
     let said = cell.fails(1, "bourg run crashes.bcl --keep-waiting --timeout 2s");
     assert!(!said.contains("keeps failing"), "{said}");
 }
+
+#[test]
+fn a_job_without_tasks_lives_on_until_it_is_resized_or_killed() {
+    let cell = Cell::start();
+    cell.ok("bourg run --name web --service --cpu 0.1 --ram 16MiB -- sleep 100000");
+    cell.ok("bourg resize web 0");
+    crate::eventually::until("its task is gone", || cell.tasks("web").is_empty());
+    let said = cell.ok("bourg status web");
+    assert!(said.contains("no tasks"), "{said}");
+    assert_eq!(cell.types("bourg bns get web -o name").stdout, "");
+    cell.ok("bourg update close web");
+    let said = cell.fails(2, "bourg exec web/0 -- true");
+    assert!(said.contains("root/web has no tasks: bourg resize root/web 1 starts one"), "{said}");
+    cell.ok("bourg wait web --for healthy --timeout 1m");
+    cell.ok("bourg resize web 2");
+    cell.is_healthy("web");
+    cell.ok("bourg resize web 0");
+    cell.ok("bourg kill web");
+    cell.ok("bourg wait web --for dead --timeout 1m");
+}
+
+#[test]
+fn several_jobs_of_a_file_are_told_apart_and_those_that_are_there_have_no_times() {
+    let cell = Cell::start();
+    cell.write(
+        "two.bcl",
+        "local borg = import 'borg.libsonnet';
+         [borg.service(name, cmd=['sleep', '100000']) { cpu: 0.1, ram: '16 MiB' } for name in ['one', 'two']]",
+    );
+    let said = cell.types("bourg run two.bcl").stderr;
+    for name in ["one", "two"] {
+        assert!(said.contains(&format!(" root/{name}: admitted ")), "{said}");
+    }
+    let said = cell.types("bourg wait one").stderr;
+    assert_eq!(said, " scheduled 1/1 · running 1/1 · healthy 1/1\n");
+    // Whoever reads no further ends the command, and not with a panic.
+    let said = cell.ok("bourg run two.bcl 2>&1 | head -n 1; bourg kill one two 2>&1 | true");
+    assert!(!said.contains("panicked"), "{said}");
+}
+
+#[test]
+fn the_last_lines_of_several_streams_are_in_order_of_time() {
+    let cell = Cell::start();
+    cell.ok("bourg run --name mixed --cpu 0.1 --ram 16MiB --wait -- sh -c \
+         'for i in 1 2 3; do echo out $i; sleep 0.3; echo err $i >&2; sleep 0.3; done'");
+    let expected = "out 2\nerr 2\nout 3\nerr 3\n";
+    assert_eq!(cell.ok("bourg logs mixed/0 --since 1h --tail 2"), expected);
+}

@@ -69,7 +69,7 @@ impl Change for SetLimits {
         let own = job.spec.own_limit.unwrap_or(before);
         spec.task.limit = limit.over(spec.task.limit);
         spec.own_limit = (own != *limit).then_some(own);
-        text_bounds::description(&spec)?;
+        text_bounds::resized_description(&spec)?;
         if before == *limit {
             let version = job.version;
             let changes = Arc::default();

@@ -10,7 +10,7 @@ use super::{Events, text_bounds};
 use crate::apply::mutation::Change;
 use crate::{Cell, JobPermission, OutOfBounds, Rejection, Reply};
 
-/// Change the number of tasks of a live job.
+/// Change the number of tasks of a live job. With none it lives on, until it is resized again or killed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResizeJob {
     /// The owner of the job.
@@ -30,10 +30,6 @@ impl Change for ResizeJob {
     }
 
     fn within_bounds(&self) -> Result<(), Rejection> {
-        if self.tasks == 0 {
-            let (owner, name) = (self.owner.clone(), self.job.clone());
-            return Err(Rejection::NoTasks { owner, name });
-        }
         if self.tasks > limits::TASKS_MAX {
             return Err(Rejection::OutOfBounds(OutOfBounds::Tasks(self.tasks)));
         }
@@ -55,6 +51,10 @@ impl Change for ResizeJob {
             let (owner, name) = (owner.clone(), job.spec.name.clone());
             return Err(Rejection::OnEveryMachine { owner, name });
         }
+        if *tasks == 0 && job.spec.kind.is_alloc_set() {
+            let (owner, name) = (owner.clone(), job.spec.name.clone());
+            return Err(Rejection::NoTasks { owner, name });
+        }
         let mut spec = JobSpec::clone(&job.spec);
         spec.tasks = *tasks;
         // Overrides of tasks that are removed go with them.
@@ -64,7 +64,7 @@ impl Change for ResizeJob {
         let goes_on = |index: &TaskIndex| index.0 >= size || job.has_or_gets_current(*index);
         let all = (0..size.max(*tasks)).map(TaskIndex).filter(goes_on);
         let selected = TaskSelection::Some(all.map(|index| (index, index)).collect()).normalised();
-        text_bounds::description(&spec)?;
+        text_bounds::resized_description(&spec)?;
         let (spec, kind) = (Arc::new(spec), OpeningKind::Size);
         let opening = Opening { tasks: &selected, kind, ..Opening::to(&spec) };
         Ok(cell.open_update(by, id, &opening, events)?.reply(id))

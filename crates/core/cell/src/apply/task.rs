@@ -231,7 +231,8 @@ impl Cell {
         let (transition, kind) =
             (death.transition(), EventKind::of(&death, ending.map(|ending| ending.end)));
         let (before, charged) = (Tallied::of(job), job.charged_limit(instance.index));
-        if job.step(instance.index, transition, TaskState::Dead { at: now, death }).is_err() {
+        let dead = TaskState::Dead { at: now, death: death.clone() };
+        if job.step(instance.index, transition, dead).is_err() {
             return;
         }
         self.tally.replace(&job.owner, before, Tallied::of(job));
@@ -277,6 +278,18 @@ impl Cell {
         let now = self.time;
         self.every_machine.remove(&id);
         self.lacking.remove(&id);
+        let death = match (job.spec.tasks, death) {
+            // It was resized to no tasks, and lives on: only a kill ends it.
+            (0, Death::Killed(KillReason::Removed) | Death::Finished | Death::Failed) => return,
+            (0, killed) => killed,
+            (_, _) => job.worst_death(),
+        };
+        self.job_dies(id, death, events);
+    }
+
+    /// A job whose tasks are all dead dies.
+    pub(super) fn job_dies(&mut self, id: CollectionId, death: Death, events: &mut Events) {
+        let now = self.time;
         self.update_ends_with_job(id);
         let Some(job) = self.jobs.get_mut(id) else { return };
         let (transition, kind) = (death.transition(), EventKind::of(&death, None));

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use model::MachineName;
-use spec::{JobSpec, Path, Step, UpdatePolicy};
+use spec::{JobSpec, Path, Problem, Step, UpdatePolicy};
 
 use super::cut;
 use crate::bounds::{ATTRIBUTE_CHANGES_MAX, ATTRIBUTE_CHARACTERS_MAX, REASON_CHARACTERS_MAX};
@@ -27,7 +27,16 @@ impl Op {
 }
 
 pub(super) fn description(spec: &JobSpec) -> Result<(), Rejection> {
-    match spec.problems().first() {
+    valid(&spec.problems())
+}
+
+/// The same for a job that is there, which may have been resized to no tasks.
+pub(super) fn resized_description(spec: &JobSpec) -> Result<(), Rejection> {
+    valid(&spec.problems_of_resized())
+}
+
+fn valid(problems: &[Problem]) -> Result<(), Rejection> {
+    match problems.first() {
         None => Ok(()),
         Some(problem) => Err(Rejection::InvalidDescription(bounded(&problem.path))),
     }

@@ -3,6 +3,15 @@
 
 use super::{Offer, Request, UnschedulableReason};
 
+/// Whether the machine has as many for tasks when none has them: waiting does not help otherwise.
+pub(super) fn check_all(ask: &Request<'_>, offer: &Offer<'_>) -> Result<(), UnschedulableReason> {
+    let all = offer.machine.whole_core_count();
+    match ask.demand.exclusive && offer.machine.whole_cores(ask.demand.limit.cpu) > all {
+        true => check(ask, offer),
+        false => Ok(()),
+    }
+}
+
 pub(super) fn check(ask: &Request<'_>, offer: &Offer<'_>) -> Result<(), UnschedulableReason> {
     if !ask.demand.exclusive {
         return Ok(());

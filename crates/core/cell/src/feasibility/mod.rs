@@ -128,6 +128,7 @@ pub const CHECKS: &[Check] = &[
     variants::check,
     volumes::check,
     maxima::check,
+    cores::check_all,
     resources::check,
     cores::check,
     ports::check,

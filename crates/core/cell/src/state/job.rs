@@ -635,7 +635,7 @@ impl Job {
     }
 
     /// How it would have ended if all its tasks were dead: like the worst of the dead ones. Tasks that
-    /// were removed do not count.
+    /// were removed do not count. Not for a job without tasks, which ends only by being killed.
     #[must_use]
     pub fn worst_death(&self) -> Death {
         let size = usize::try_from(self.spec.tasks).unwrap_or(usize::MAX);

@@ -384,7 +384,7 @@ impl Job {
         };
         // A job with a task on every machine goes on without any.
         let any = self.machine_tasks.is_none() || self.counts().running > 0;
-        any && self.is_alive() && self.tasks().all(|(_, task)| ends(task))
+        any && self.counts.alive() > 0 && self.tasks().all(|(_, task)| ends(task))
     }
 
     /// Whether a task is healthy only when its machine says so: it has a health check, or it serves and

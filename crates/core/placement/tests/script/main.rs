@@ -102,6 +102,34 @@ fn a_constraint_that_nothing_matches_is_named_with_what_there_is_instead() {
 }
 
 #[test]
+fn every_answer_has_a_number_or_a_suggestion() {
+    // An attribute that no machine has.
+    explained(
+        "machine m1 cpu=1000 ram=1000 ports=none
+         machine m2 cpu=1000 ram=1000 ports=none",
+        "submit ana/train 1 priority=110 cpu=500 ram=500 on=gpu=h200",
+        &expect![[r#"
+        "#]],
+    );
+    // Whole cores that the machine does not have at all come before room that it lacks now.
+    explained(
+        "machine m1 cpu=1000 ram=1000 ports=none is=exclusive-cores:1 is=threads-per-core:1
+         machine m2 cpu=4000 ram=10 ports=none is=exclusive-cores:3 is=threads-per-core:1",
+        "submit ana/web 1 priority=200 cpu=2000 ram=500 cores=exclusive",
+        &expect![[r#"
+        "#]],
+    );
+    // As many tasks of the job as it allows.
+    explained(
+        "machine m1 cpu=1000 ram=1000 ports=none
+         machine m2 cpu=1000 ram=10 ports=none",
+        "submit ana/web 2 priority=200 cpu=100 ram=100 per-machine=1\nassign 1-0-1 m1",
+        &expect![[r#"
+        "#]],
+    );
+}
+
+#[test]
 fn a_cell_without_machines_fits_no_task() {
     explained(
         "",

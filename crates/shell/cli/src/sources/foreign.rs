@@ -35,6 +35,12 @@ fn kind(text: &str) -> Option<(&'static str, &'static str)> {
     let at_top = |key: &str| {
         text.lines().any(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':')))
     };
+    // JSON may have all of it in one line.
+    let is_json = text.trim_start().starts_with('{');
+    let has_member = |key: &str| {
+        let mut parts = text.split(&format!("\"{key}\"")).skip(1);
+        is_json && parts.any(|rest| rest.trim_start().starts_with(':'))
+    };
     let has_line = |prefix: &str| text.lines().any(|line| line.starts_with(prefix));
     let is_nomad = text.lines().any(|line| {
         let Some(rest) = line.strip_prefix("job \"") else { return false };
@@ -42,7 +48,7 @@ fn kind(text: &str) -> Option<(&'static str, &'static str)> {
     });
     if has_line("#SBATCH") {
         Some(("a script for Slurm", SLURM))
-    } else if begins("apiVersion") && begins("kind") {
+    } else if ["apiVersion", "kind"].iter().all(|key| begins(key) || has_member(key)) {
         Some(("a file of Kubernetes", KUBERNETES))
     } else if is_nomad {
         Some(("a file of Nomad", NOMAD))
@@ -72,6 +78,12 @@ mod tests {
         for (text, what) in [
             ("apiVersion: apps/v1\nkind: Deployment\n", Some("a file of Kubernetes")),
             ("{\"apiVersion\": \"v1\",\n \"kind\": \"Pod\"}", Some("a file of Kubernetes")),
+            ("{\"kind\":\"Pod\",\"apiVersion\":\"v1\"}", Some("a file of Kubernetes")),
+            (
+                "{\n\t\"spec\": {}, \"kind\" : \"Pod\", \"apiVersion\": \"v1\"\n}",
+                Some("a file of Kubernetes"),
+            ),
+            ("{ \"name\": \"kind\", \"cmd\": [\"apiVersion\"] }", None),
             ("job \"web\" {\n  group \"a\" {}\n}\n", Some("a file of Nomad")),
             ("version: '3'\nservices:\n  web:\n    image: x\n", Some("a file of Docker Compose")),
             ("#SBATCH --mem=1G\n", Some("a script for Slurm")),

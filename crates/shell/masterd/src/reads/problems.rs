@@ -95,7 +95,9 @@ fn of_job(job: &Job, now: Time) -> Vec<v1::Problem> {
     let mut found = Vec::new();
     found.extend(problem(v1::ProblemKind::Failing, &failing));
     found.extend(problem(v1::ProblemKind::ProductionPending, &pending));
-    if let Some((kind, since)) = job.update.as_deref().and_then(|update| of_update(update, now)) {
+    if let Some((kind, since)) =
+        job.update.as_deref().and_then(|update| of_update(job, update, now))
+    {
         found.push(of(job, kind, since));
     }
     found
@@ -125,13 +127,14 @@ fn fails(task: &Task, now: Time) -> Option<Time> {
     }
 }
 
-fn of_update(update: &Update, now: Time) -> Option<(v1::ProblemKind, Time)> {
+fn of_update(job: &Job, update: &Update, now: Time) -> Option<(v1::ProblemKind, Time)> {
     use v1::ProblemKind::{UpdateStopped, UpdateStuck, UpdateUndone};
 
     match &update.state {
         UpdateState::Paused { at, by: None } => Some((UpdateStopped, *at)),
         UpdateState::Undoing { since, by: None } => Some((UpdateUndone, *since)),
-        UpdateState::Undone { at, by: None } if now.since(*at) < UNDONE => {
+        // Until its tasks are up again with the description from before.
+        UpdateState::Undone { at, by: None } if now.since(*at) < UNDONE && job.down() > 0 => {
             Some((UpdateUndone, *at))
         }
         UpdateState::Rolling => {

@@ -2,7 +2,7 @@
 //! with the nearest name if something does not exist.
 
 use cell::{Cell, Rejection, RejectionClass};
-use model::{JobName, UserName};
+use model::{JobName, SecretName, UserName, Version};
 use rpc::metadata::{BEING_KILLED, REJECTION};
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
@@ -49,8 +49,39 @@ pub(super) fn in_words(cell: &Cell, rejection: &Rejection) -> String {
         Rejection::PredecessorEnded { user, name } => {
             format!("{text} (how it ended: bourg status {user}/{name})")
         }
+        Rejection::SecretInUse { owner, name, job } => {
+            in_use(cell, owner, name, job).unwrap_or(text)
+        }
         _ => text,
     }
+}
+
+/// Which descriptions of a job name a secret; `None` if none does any more.
+fn in_use(cell: &Cell, owner: &UserName, secret: &SecretName, name: &JobName) -> Option<String> {
+    let job = cell.job_named(owner, name)?;
+    let current = (job.version, &job.spec);
+    let all = job.other_descriptions().chain([current]);
+    let mut versions: Vec<Version> = all
+        .filter(|(_, spec)| spec.secrets().any(|named| named == secret))
+        .map(|(version, _)| version)
+        .collect();
+    versions.sort_unstable();
+    if versions.contains(&job.version) {
+        return Some(format!(
+            "job {owner}/{name} names secret {secret}: update it without the secret, or kill it (bourg update, \
+             bourg kill {name})"
+        ));
+    }
+    let numbers: Vec<String> = versions.iter().map(ToString::to_string).collect();
+    let versions = match numbers.as_slice() {
+        [] => return None,
+        [one] => format!("version {one}"),
+        several => format!("versions {}", several.join(", ")),
+    };
+    Some(format!(
+        "job {owner}/{name} may go back to {versions} of its description, which named secret {secret}: kill the \
+         job, or keep the secret until {versions} is not kept any more (bourg versions {name})"
+    ))
 }
 
 /// The status for a job that does not exist.

@@ -187,8 +187,10 @@ fn placed<'a>(
         )));
     }
     let Some(task) = job.task(index) else {
-        let last = job.spec.tasks.saturating_sub(1);
-        return Err(Status::invalid_argument(format!("{name} has tasks 0 to {last} only")));
+        return Err(Status::invalid_argument(match job.spec.tasks.checked_sub(1) {
+            None => format!("{name} has no tasks: bourg resize {name} 1 starts one"),
+            Some(last) => format!("{name} has tasks 0 to {last} only"),
+        }));
     };
     let state = match &task.state {
         TaskState::Running(placement) => {

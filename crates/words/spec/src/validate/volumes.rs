@@ -1,6 +1,6 @@
 //! The volumes of a job's tasks.
 
-use model::{MountPath, Span};
+use model::{MountPath, Span, VolumeName};
 use thiserror::Error;
 
 use super::Problems;
@@ -27,6 +27,12 @@ pub enum VolumeProblem {
         /// The path of the file.
         path: String,
     },
+    /// The job asks for that volume already.
+    #[error("{name} is named twice: a task has a volume once, at one path")]
+    Twice {
+        /// Its name.
+        name: VolumeName,
+    },
     /// It is asked for by no label.
     #[error("is empty: name a label, such as {{ ssd: 'yes' }}")]
     NoLabel,
@@ -48,6 +54,12 @@ impl Problems {
                 if labels.is_empty() {
                     self.add(&place, VolumeProblem::NoLabel.into());
                 }
+            }
+            if let VolumeSelector::Named(name) = &request.of
+                && all.iter().take(position).any(|other| other.of == request.of)
+            {
+                let name = name.clone();
+                self.add(&at.field("volume"), VolumeProblem::Twice { name }.into());
             }
             if let Some(after) = request.elsewhere_after {
                 let most = Span::from_secs(limits::VOLUME_WAIT_SECONDS_MAX);
@@ -102,7 +114,13 @@ mod tests {
                  a place of its own"
             ]
         );
-        let many = (0..17).map(|number| request("data", &format!("/data-{number}"))).collect();
+        assert_eq!(
+            problems(vec![data.clone(), request("data", "/again")], |_| {}),
+            ["volumes[1].volume: data is named twice: a task has a volume once, at one path"]
+        );
+        let many = (0..17)
+            .map(|number| request(&format!("data-{number}"), &format!("/data-{number}")))
+            .collect();
         assert_eq!(problems(many, |_| {}), ["volumes: has 17 volumes, at most 16 are allowed"]);
         let unlabelled =
             VolumeRequest { of: VolumeSelector::Labelled(BTreeMap::new()), ..data.clone() };
