@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Appclass, Priority, SchedulingClass, TaskIndex, UserName};
+use model::{Appclass, Bytes, Priority, SchedulingClass, TaskIndex, UserName};
 use spec::{
     DisruptionBudget, JobSpec, Kind, LogPolicy, Maximum, OnFailure, TaskOverride, TaskSpec,
     UpdatePolicy,
@@ -152,6 +152,7 @@ impl From<&JobSpec> for v1::JobSpec {
             metrics: job.metrics.as_ref().map(Into::into),
             logs: (job.task.logs != LogPolicy::default()).then(|| job.task.logs.into()),
             volumes: job.task.volumes.iter().map(Into::into).collect(),
+            scratch_bytes: job.task.scratch.map_or(0, |size| size.0),
             alloc_set: job.kind.alloc_set().map(ToString::to_string).unwrap_or_default(),
         }
     }
@@ -194,6 +195,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             saver: read::optional(job.saver, "saver")?,
             logs: read::optional(job.logs, "logs")?.unwrap_or_default(),
             volumes: read::list(job.volumes, "volumes")?,
+            scratch: (job.scratch_bytes > 0).then_some(Bytes(job.scratch_bytes)),
         };
         let preemption_notice_max = match job.preemption {
             None => None,

@@ -95,6 +95,7 @@ impl From<&TaskSpec> for v1::TaskSpec {
             saver: task.saver.as_ref().map(Into::into),
             logs: (task.logs != LogPolicy::default()).then(|| task.logs.into()),
             volumes: task.volumes.iter().map(Into::into).collect(),
+            scratch_bytes: task.scratch.map_or(0, |size| size.0),
         }
     }
 }
@@ -127,6 +128,7 @@ impl TryFrom<v1::TaskSpec> for TaskSpec {
             saver: read::optional(task.saver, "saver")?,
             logs: read::optional(task.logs, "logs")?.unwrap_or_default(),
             volumes: read::list(task.volumes, "volumes")?,
+            scratch: (task.scratch_bytes > 0).then_some(Bytes(task.scratch_bytes)),
         })
     }
 }

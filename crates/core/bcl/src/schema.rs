@@ -18,7 +18,7 @@ use spec::{
 use crate::autoscale;
 use crate::ends;
 use crate::error::ErrorKind;
-use crate::fields::{Diagnostics, Fields, Shape};
+use crate::fields::{Diagnostics, Fields, Shape, Spelling};
 use crate::files;
 use crate::health;
 use crate::json::Json;
@@ -62,6 +62,7 @@ const JOB: Shape = Shape {
         "notice",
         "constraints",
         "volumes",
+        "scratch",
         "overrides",
         "maxPerMachine",
         "maxPerSwitch",
@@ -85,8 +86,14 @@ const JOB: Shape = Shape {
     spellings: SPELLINGS,
 };
 /// Those of canonical JSON.
-const SPELLINGS: &[&str] =
-    &["cpuMilli", "ramBytes", "diskBytes", "diskRateBytes", network::NUMBERS_SPELLING];
+const SPELLINGS: &[&str] = &[
+    "cpuMilli",
+    "ramBytes",
+    "diskBytes",
+    "diskRateBytes",
+    "scratchBytes",
+    network::NUMBERS_SPELLING,
+];
 const MAXIMUM: Shape = Shape {
     of: "a maximum",
     expected: "a number of tasks, or one that is hard: { tasks: 1, hard: true }",
@@ -148,6 +155,11 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
         Some(value) => volumes(value, &top.field("volumes"), found),
         None => Vec::new(),
     };
+    task.scratch = fields.read_either(
+        &Spelling { name: "scratch", read: quantity::bytes },
+        &Spelling { name: "scratchBytes", read: quantity::whole_bytes },
+        found,
+    );
     let overrides = match fields.get("overrides") {
         Some(value) => overrides(value, &top.field("overrides"), tasks, &task, found),
         None => BTreeMap::new(),

@@ -20,7 +20,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use model::{Bytes, End, FinalUsage, InstanceId, MachineReport, Resources, Span, Stamp, Time};
+use model::{
+    Bytes, End, FinalUsage, InstanceId, MachineReport, Resources, Span, Stamp, Time, VolumeFill,
+    VolumePath,
+};
 use poll::{Desired, DesiredAlloc, Order, OrderRefused, Report, Stop, TaskReport, TaskStatus};
 use spec::LogSettings;
 
@@ -128,6 +131,8 @@ pub enum Input {
     Memory(MemoryReport),
     /// The memory reserved for each task that has less than its limit; they replace all earlier ones.
     Reservations(Vec<(InstanceId, Bytes)>),
+    /// How full the volumes are that tasks have.
+    Volumes(Vec<VolumeFill>),
     /// The machine's description changed.
     Machine(Arc<MachineReport>),
     /// The data of an instance that has ended is kept for its saver.
@@ -307,10 +312,19 @@ impl Borglet {
             Input::Tick => {}
             Input::Machine(report) => {
                 let not_ready = self.machine.not_ready.clone();
+                let volumes = self.machine.volumes.clone();
                 self.machine = report;
+                if self.machine.volumes != volumes {
+                    Arc::make_mut(&mut self.machine).volumes = volumes;
+                }
                 self.report_readiness(not_ready);
                 self.report_shortage();
                 self.report_rejection();
+            }
+            Input::Volumes(volumes) => {
+                if self.machine.volumes != volumes {
+                    Arc::make_mut(&mut self.machine).volumes = volumes;
+                }
             }
             Input::Cpu(round) => self.handle_cpu(now, &round, effects),
             Input::Disk(report) => self.handle_disk(now, &report, effects),
@@ -460,6 +474,11 @@ impl Borglet {
         let mut rooms = Rooms::new(self.machine.capacity);
         let mut cpus = self.cpus_taken();
         self.allocs.take_room(&mut rooms);
+        // An earlier incarnation of a task may still be here, and write.
+        let mut held: BTreeSet<VolumePath> = BTreeSet::new();
+        for local in self.tasks.values().filter(|local| local.is_here()) {
+            held.extend(local.exclusive_volumes().cloned());
+        }
         for local in self.tasks.values() {
             let stopping = matches!(local.phase, Phase::Stopping { .. });
             if local.is_here() {
@@ -476,9 +495,11 @@ impl Borglet {
             if matches!(local.phase, Phase::Waiting)
                 && open
                 && rooms.has(alloc, local.takes(), local.ports())
+                && !local.exclusive_volumes().any(|volume| held.contains(volume))
                 && self.cpus.give(local, &mut cpus)
             {
                 rooms.take(alloc, local.takes(), local.ports(), false);
+                held.extend(local.exclusive_volumes().cloned());
                 local.phase = Phase::Starting;
                 effects.push(Effect::Start(Box::new(local.launch.clone())));
             }

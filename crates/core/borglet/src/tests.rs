@@ -8,6 +8,7 @@ mod notice;
 mod ports;
 mod readiness;
 mod savers;
+mod volumes;
 
 use std::sync::Arc;
 

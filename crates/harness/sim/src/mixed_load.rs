@@ -345,7 +345,7 @@ impl Mixed {
             (0, true) => {
                 // Only if nothing is on it; the world adds it again at the end.
                 self.drained.insert(number, false);
-                Mutation::RemoveMachine(RemoveMachine { machine })
+                Mutation::RemoveMachine(RemoveMachine { machine, force: true })
             }
             (1, _) => Mutation::AddMachine(AddMachine { name: machine, address: address(number) }),
             (0, _) => {

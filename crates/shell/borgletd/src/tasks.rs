@@ -34,6 +34,7 @@ use super::log_settings::KnownLogSettings;
 use super::names::TaskResolver;
 use super::owners::Owners;
 use super::port_isolation::{PortIsolation, WantedPortIsolation};
+use super::volumes::KnownVolumes;
 use super::{notice, oom, program, task_files};
 
 /// An instance's specification from the order, with the newest limit applied to it. It is stored
@@ -87,6 +88,8 @@ pub(crate) struct Files {
     pub(super) owners: Owners,
     /// The addresses of tasks with a network of their own.
     pub(super) task_network: Option<Subnet>,
+    /// The volumes that tasks have had.
+    pub(super) volumes: KnownVolumes,
 }
 
 impl Files {
@@ -136,6 +139,7 @@ impl Files {
             resolver: TaskResolver::default(),
             owners: Owners::default(),
             task_network: None,
+            volumes: KnownVolumes::default(),
         })
     }
 
@@ -313,6 +317,7 @@ impl Files {
             oom_score_adj: oom::score_adj(*priority, spec.memory_slack),
             log: rotation(spec.logs),
             tmp_bytes_max: TMP_BYTES_MAX.min(spec.limit.ram.0),
+            scratch_bytes_max: spec.scratch.map(|size| size.0),
             notice_ms: spec.notice.as_millis(),
             stop_signal,
             working_directory,
@@ -399,6 +404,7 @@ impl Files {
                 RecoveredStatus::Ended(End::Lost { reason }, FinalUsage::UNMEASURED)
             }
         };
+        self.volumes.note(&launch.desired);
         if let RecoveredStatus::Ended(end, _) = &status {
             self.leave(instance, task, end);
         }

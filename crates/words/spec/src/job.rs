@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
-    Appclass, Band, Capability, JobName, KernelFeature, PackageId, PackageReference, PortName,
-    Priority, Resources, SchedulingClass, SecretName, Span, TaskIndex, UserName,
+    Appclass, Band, Bytes, Capability, JobName, KernelFeature, PackageId, PackageReference,
+    PortName, Priority, Resources, SchedulingClass, SecretName, Span, TaskIndex, UserName,
 };
 
 use crate::{
@@ -126,6 +126,8 @@ pub struct TaskSpec {
     pub logs: LogPolicy,
     /// The volumes of its machine that it asks for.
     pub volumes: Vec<VolumeRequest>,
+    /// The size of its directory in memory; `None`: it has none. What is in it counts as its memory.
+    pub scratch: Option<Bytes>,
 }
 
 /// Differences of one task: each field that is set replaces the job's; environments and labels are
@@ -328,7 +330,7 @@ impl TaskSpec {
             secret_env: BTreeMap::new(),
             limit: Resources {
                 cpu: model::MilliCores(100),
-                ram: model::Bytes(64 << 20),
+                ram: Bytes(64 << 20),
                 ..Resources::default()
             },
             cores: Cores::Shared,
@@ -345,6 +347,7 @@ impl TaskSpec {
             saver: None,
             logs: LogPolicy::default(),
             volumes: Vec::new(),
+            scratch: None,
         }
     }
 }

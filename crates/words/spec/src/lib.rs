@@ -51,4 +51,4 @@ pub use update::{CHANGES_MAX, FIELDS, Field, FieldChange, FieldClass, FieldName}
 pub use validate::{
     AutoscaleProblem, CoresProblem, LogSettingsProblem, Problem, ProblemKind, VolumeProblem,
 };
-pub use volume::{VolumeRequest, VolumeSelector};
+pub use volume::{SCRATCH_DIRECTORY, VolumeRequest, VolumeSelector};

@@ -140,6 +140,7 @@ pub const FIELDS: &[Field] = fields! {
     "notice" Restart |a, b| a.task.notice != b.task.notice;
     "saver" Restart |a, b| a.task.saver != b.task.saver;
     "volumes" Restart |a, b| a.task.volumes != b.task.volumes;
+    "scratch" Restart |a, b| a.task.scratch != b.task.scratch;
     "kernelFeatures" Restart |a, b| a.task.kernel_features != b.task.kernel_features;
     "api" Restart |a, b| a.task.api != b.task.api;
     "memorySlack" Restart |a, b| a.task.memory_slack != b.task.memory_slack;
@@ -339,6 +340,12 @@ impl JobSpec {
                     add(field.name, page(old), page(new));
                 }
                 "volumes" => add(field.name, volumes(one), volumes(two)),
+                "scratch" => {
+                    let text = |of: &crate::TaskSpec| {
+                        of.scratch.map(|size| size.to_string()).unwrap_or_default()
+                    };
+                    add(field.name, text(one), text(two));
+                }
                 "logs" => add(field.name, one.logs.to_string(), two.logs.to_string()),
                 "restart" if self.restart.when != other.restart.when => {
                     let (old, new) = (self.restart.when, other.restart.when);
@@ -375,6 +382,7 @@ impl crate::TaskSpec {
             || self.health_check != other.health_check
             || self.notice != other.notice
             || self.volumes != other.volumes
+            || self.scratch != other.scratch
             || self.kernel_features != other.kernel_features
             || self.api != other.api
             || self.memory_slack != other.memory_slack

@@ -131,6 +131,7 @@ pub(crate) fn full_job() -> JobSpec {
         saver: None,
         logs: LogPolicy { keep: Some(Span::from_secs(604_800)), max: Some(Bytes(256 << 20)) },
         volumes: volume_requests(),
+        scratch: Some(Bytes(16 << 20)),
     };
     let change = TaskOverride {
         cmd: Some(vec!["serve".to_owned(), "--canary".to_owned()]),
@@ -224,6 +225,12 @@ fn machine_report() -> MachineReport {
         saving: Vec::new(),
         shortage: None,
         not_ready: None,
+        volumes: vec![model::VolumeFill {
+            volume: "data".parse().expect("a name"),
+            used: Bytes(3 << 30),
+            size: Bytes(10 << 30),
+            is_part: true,
+        }],
     }
 }
 
@@ -340,7 +347,7 @@ fn requests() -> Vec<Mutation> {
         control(UpdateAction::Close, None),
         Mutation::UndrainMachine(UndrainMachine { machine: name("m1") }),
         Mutation::EndSaver(EndSaver { machine: name("m1"), instance: instance(2) }),
-        Mutation::RemoveMachine(RemoveMachine { machine: name("m1") }),
+        Mutation::RemoveMachine(RemoveMachine { machine: name("m1"), force: true }),
         Mutation::SetAttributes(SetAttributes { machine: name("m1"), changes: changes.into() }),
         Mutation::SetPlatform(SetPlatform { platform: "x86-64".to_owned(), factor: factor(1_250) }),
         Mutation::SetLogs(SetLogs(log_settings())),
@@ -601,6 +608,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::SetVolume(_) => "set volume",
             Mutation::RemoveVolume(_) => "remove volume",
             Mutation::ReleaseVolume(_) => "release volume",
+            Mutation::AcceptVolume(_) => "accept volume",
             Mutation::SetPlatform(_) => "set platform",
             Mutation::SetLogs(_) => "set logs",
             Mutation::SetReclamation(_) => "set reclamation",

@@ -175,6 +175,7 @@ fn valid_task() -> BoxedStrategy<TaskSpec> {
             saver: None,
             logs,
             volumes: Vec::new(),
+            scratch: None,
         },
     );
     with_cpu(task, Just(false))
@@ -421,6 +422,7 @@ pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
                 saver: None,
                 logs,
                 volumes: crate::examples::volume_requests(),
+                scratch: Some(Bytes(4 << 20)),
             }
         },
     );
