@@ -67,11 +67,13 @@ pub enum InjectedBug {
     ReservationBelowUsage,
     /// A Borglet takes the lowest priority for the highest when it evicts tasks.
     KillsProductionFirst,
+    /// A stale mount: a machine gives a task a volume while the incarnation before still has it.
+    StaleMount,
 }
 
 impl InjectedBug {
     /// All bugs.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::LostWrite,
         Self::StaleAssignment,
         Self::OldOrder,
@@ -100,6 +102,7 @@ impl InjectedBug {
         Self::ReservationKeptAfterSilence,
         Self::ReservationBelowUsage,
         Self::KillsProductionFirst,
+        Self::StaleMount,
     ];
 }
 
