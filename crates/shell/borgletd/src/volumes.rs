@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
-use borglet::{Desired, FoundDirectory, Input, NotAMark, judge_directory};
+use anyhow::{Context as _, anyhow, bail, ensure};
+use borglet::{Desired, DirectoryMark, FoundDirectory, Input, WrongDirectory, judge_directory};
 use linux::Isolation;
 use linux::disk::Disk;
 use linux::mark::{self as marks, MarkText};
@@ -118,7 +118,7 @@ fn mark(
 ) -> anyhow::Result<()> {
     ensure!(source.is_dir(), "it is not a directory");
     let said = match marks::read(source, isolation)? {
-        MarkText::Is(text) => Some(text.parse()),
+        MarkText::Is(text) => Some(text.parse::<DirectoryMark>()),
         MarkText::None => None,
         // Without root a mark is only a help.
         MarkText::NoSuchAttributes if isolation == Isolation::Rootless => return Ok(()),
@@ -128,20 +128,25 @@ fn mark(
         ),
     };
     let found = FoundDirectory {
-        mark: said.map(|mark: Result<_, NotAMark>| mark),
+        mark: said,
         is_empty: is_empty(source)?,
         is_read_only: marks::is_read_only(source)?,
     };
     let Desired { cell, .. } = desired;
     let judged = judge_directory(cell, &volume.name, &volume.mark, volume.read_only, &found);
-    let new = judged.with_context(|| {
-        format!(
-            "mount its disk or restore its data; bourg machine volume accept MACHINE {} takes the \
-             directory as it is",
+    let new = judged.map_err(|wrong| {
+        let help = match wrong {
+            WrongDirectory::DataOfOthers(_) => "empty it",
+            WrongDirectory::Unmarked | WrongDirectory::Another(_) => {
+                "mount its disk, or restore its data"
+            }
+        };
+        anyhow!(
+            "{wrong}: {help}, or accept the directory as it is: bourg machine volume accept MACHINE {}",
             volume.name
         )
-    });
-    if let Some(new) = new? {
+    })?;
+    if let Some(new) = new {
         marks::write(source, isolation, &new.to_string()).context("cannot mark it")?;
     }
     Ok(())
