@@ -57,6 +57,7 @@ impl From<&MachineReport> for v1::MachineReport {
             task_network: report.task_network.as_ref().map(Subnet::to_string).unwrap_or_default(),
             shortage: report.shortage.map(Into::into),
             not_ready: report.not_ready.clone(),
+            volumes: report.volumes.iter().map(Into::into).collect(),
         }
     }
 }
@@ -89,6 +90,7 @@ impl TryFrom<v1::MachineReport> for MachineReport {
             saving,
             shortage,
             not_ready,
+            volumes: read::list(report.volumes, "volumes")?,
         })
     }
 }

@@ -3,9 +3,9 @@
 use std::convert::Infallible;
 
 use model::{
-    DigestError, ImageArchitectureError, KeyDigestError, LabelQueryError, NameError, NoSuchSharing,
-    NotListed, PackageReferenceError, PathError, PriorityError, SchedulingClassError,
-    SequencerError, SerialError, SubnetError, VolumePathError,
+    DigestError, ImageArchitectureError, KeyDigestError, LabelQueryError, NameError, NoSuchContent,
+    NoSuchSharing, NotListed, PackageReferenceError, PathError, PriorityError,
+    SchedulingClassError, SequencerError, SerialError, SubnetError, VolumePathError,
 };
 use spec::{Path, Step};
 use thiserror::Error;
@@ -65,6 +65,9 @@ pub enum Fault {
     /// A text is not a way to share a volume.
     #[error(transparent)]
     Sharing(#[from] NoSuchSharing),
+    /// A text does not say what is known of a volume's directory.
+    #[error(transparent)]
+    VolumeContent(#[from] NoSuchContent),
     /// A text is not a sequencer.
     #[error(transparent)]
     Sequencer(#[from] SequencerError),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Appclass, Priority, SchedulingClass, TaskIndex, UserName};
+use model::{Appclass, Bytes, Priority, SchedulingClass, TaskIndex, UserName};
 use spec::{
     DisruptionBudget, JobSpec, Kind, LogPolicy, Maximum, OnFailure, Sizing, TaskOverride, TaskSpec,
     UpdatePolicy,
@@ -160,6 +160,7 @@ impl From<&JobSpec> for v1::JobSpec {
             volumes: job.task.volumes.iter().map(Into::into).collect(),
             outputs: texts(&job.task.outputs.paths),
             keep_outputs: job.task.outputs.keep.map(duration),
+            scratch_bytes: job.task.scratch.map_or(0, |size| size.0),
             alloc_set: job.kind.alloc_set().map(ToString::to_string).unwrap_or_default(),
         }
     }
@@ -206,6 +207,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             logs: read::optional(job.logs, "logs")?.unwrap_or_default(),
             volumes: read::list(job.volumes, "volumes")?,
             outputs: outputs(&job.outputs, job.keep_outputs)?,
+            scratch: (job.scratch_bytes > 0).then_some(Bytes(job.scratch_bytes)),
         };
         let preemption_notice_max = match job.preemption {
             None => None,

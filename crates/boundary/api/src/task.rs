@@ -143,6 +143,7 @@ impl From<&TaskSpec> for v1::TaskSpec {
             volumes: task.volumes.iter().map(Into::into).collect(),
             outputs: texts(&task.outputs.paths),
             keep_outputs: task.outputs.keep.map(duration),
+            scratch_bytes: task.scratch.map_or(0, |size| size.0),
         }
     }
 }
@@ -179,6 +180,7 @@ impl TryFrom<v1::TaskSpec> for TaskSpec {
             logs: read::optional(task.logs, "logs")?.unwrap_or_default(),
             volumes: read::list(task.volumes, "volumes")?,
             outputs: outputs(&task.outputs, task.keep_outputs)?,
+            scratch: (task.scratch_bytes > 0).then_some(Bytes(task.scratch_bytes)),
         })
     }
 }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use model::{Bytes, MachineVolume, TaskIndex, VolumeClaim, VolumeMount, VolumeSharing};
+use model::{
+    Bytes, MachineVolume, TaskIndex, VolumeClaim, VolumeFill, VolumeMark, VolumeMount,
+    VolumeSharing,
+};
 use spec::{VolumeRequest, VolumeSelector};
 
 use crate::duration::duration;
@@ -85,6 +88,30 @@ pub fn shared(
     read::message(volume, field).map(Arc::new)
 }
 
+impl From<&VolumeFill> for v1::VolumeFill {
+    fn from(fill: &VolumeFill) -> Self {
+        Self {
+            volume: fill.volume.to_string(),
+            used_bytes: fill.used.0,
+            size_bytes: fill.size.0,
+            is_part: fill.is_part,
+        }
+    }
+}
+
+impl TryFrom<v1::VolumeFill> for VolumeFill {
+    type Error = Malformed;
+
+    fn try_from(fill: v1::VolumeFill) -> Result<Self, Malformed> {
+        Ok(Self {
+            volume: read::name(&fill.volume, "volume")?,
+            used: Bytes(fill.used_bytes),
+            size: Bytes(fill.size_bytes),
+            is_part: fill.is_part,
+        })
+    }
+}
+
 impl From<&VolumeClaim> for v1::VolumeClaim {
     fn from(claim: &VolumeClaim) -> Self {
         Self {
@@ -116,6 +143,10 @@ impl From<&VolumeMount> for v1::VolumeMount {
             source: mount.source.to_string(),
             target: mount.target.to_string(),
             read_only: mount.read_only,
+            shared: !mount.exclusive,
+            marked_first: Some(mount.mark.first.into()),
+            marked_owner: mount.mark.owner.as_ref().map(ToString::to_string).unwrap_or_default(),
+            content: mount.mark.content.to_string(),
         }
     }
 }
@@ -129,6 +160,12 @@ impl TryFrom<v1::VolumeMount> for VolumeMount {
             source: read::name(&mount.source, "source")?,
             target: read::name(&mount.target, "target")?,
             read_only: mount.read_only,
+            exclusive: !mount.shared,
+            mark: VolumeMark {
+                first: read::required(mount.marked_first, "markedFirst")?.into(),
+                owner: read::optional_name(&mount.marked_owner, "markedOwner")?,
+                content: read::name(&mount.content, "content")?,
+            },
         })
     }
 }

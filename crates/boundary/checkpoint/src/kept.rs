@@ -406,7 +406,10 @@ impl KeptHistory {
         }
         self.does(
             "root",
-            Mutation::RemoveMachine(RemoveMachine { machine: "m7".parse().expect("a name") }),
+            Mutation::RemoveMachine(RemoveMachine {
+                machine: "m7".parse().expect("a name"),
+                force: false,
+            }),
         );
         for (name, platform) in [
             ("m1", "x86-64"),
@@ -595,7 +598,10 @@ impl KeptHistory {
         self.may_not("ana", control(UpdateAction::Pause, Some(Version(1))));
         self.does("ana", control(UpdateAction::Pause, None));
         let machine = || "m1".parse().expect("a name");
-        self.may_not("root", Mutation::RemoveMachine(RemoveMachine { machine: machine() }));
+        self.may_not(
+            "root",
+            Mutation::RemoveMachine(RemoveMachine { machine: machine(), force: false }),
+        );
         let (name, address) = ("m8".parse().expect("a name"), "127.0.0.1:1".to_owned());
         self.may_not("root", Mutation::AddMachine(AddMachine { name, address }));
         self.may_not(

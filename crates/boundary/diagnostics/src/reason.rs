@@ -274,6 +274,18 @@ pub(crate) fn volume(machine: &MachineName, volume: &VolumeName, why: &VolumeHin
             "the volume {volume} of {machine} is claimed by {by}: bourg machine volume rm {machine} \
              {volume} --force takes it away, and what is in the directory stays"
         ),
+        VolumeHindrance::MachineLeaves { by, others } => {
+            let others = match others {
+                0 => String::new(),
+                1 => ", and there is one more claim".to_owned(),
+                others => format!(", and there are {others} more claims"),
+            };
+            format!(
+                "the volume {volume} of {machine} is claimed by {by}{others}: bourg machine volume list \
+                 {machine} lists them, and bourg machine remove {machine} --force ends them, so that \
+                 their tasks start elsewhere without their data, which stays in the directory"
+            )
+        }
         VolumeHindrance::InUse(by) => format!(
             "the volume {volume} of {machine} is in use by {by}: drain the machine (bourg machine drain \
              {machine}), or ask {} to stop the task",

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use api::{At, Fault, Malformed, read, services};
 use cell::{
-    AddMachine, AddReplica, AddUser, CloseLockSession, DeletePackage, DeleteSecret, DeleteService,
-    DrainMachine, EndSaver, ForgetJob, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota,
-    Mutation, Oversell, RecordExec, ReleaseVolume, RemoveMachine, RemoveReplica, RemoveVolume,
-    RenewLockSession, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes,
-    SetCapability, SetLogs, SetNoticeMax, SetPackage, SetPlatform, SetReclamation, SetSecret,
-    SetService, SetVolume, UndrainMachine, UseCapability,
+    AcceptVolume, AddMachine, AddReplica, AddUser, CloseLockSession, DeletePackage, DeleteSecret,
+    DeleteService, DrainMachine, EndSaver, ForgetJob, GrantQuota, IssueReplicaToken, IssueToken,
+    Kill, MeterQuota, Mutation, Oversell, RecordExec, ReleaseVolume, RemoveMachine, RemoveReplica,
+    RemoveVolume, RenewLockSession, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser,
+    SetAttributes, SetCapability, SetLogs, SetNoticeMax, SetPackage, SetPlatform, SetReclamation,
+    SetSecret, SetService, SetVolume, UndrainMachine, UseCapability,
 };
 use model::{CollectionId, GrantId, LockSessionId, ReplicaId, Time};
 
@@ -53,8 +53,9 @@ impl From<&Mutation> for MutationMessage {
             Mutation::UndrainMachine(UndrainMachine { machine }) => {
                 Self::UndrainMachine(op::UndrainMachine { machine: machine.to_string() })
             }
-            Mutation::RemoveMachine(RemoveMachine { machine }) => {
-                Self::RemoveMachine(op::RemoveMachine { machine: machine.to_string() })
+            Mutation::RemoveMachine(RemoveMachine { machine, force }) => {
+                let (machine, force) = (machine.to_string(), *force);
+                Self::RemoveMachine(op::RemoveMachine { machine, force })
             }
             Mutation::SetAttributes(SetAttributes { machine, changes }) => {
                 let set = |(name, value): (&String, &Option<String>)| {
@@ -74,6 +75,10 @@ impl From<&Mutation> for MutationMessage {
             Mutation::RemoveVolume(RemoveVolume { machine, volume, force }) => {
                 let (machine, volume) = (machine.to_string(), volume.to_string());
                 Self::RemoveVolume(op::RemoveVolume { machine, volume, force: *force })
+            }
+            Mutation::AcceptVolume(AcceptVolume { machine, volume }) => {
+                let (machine, volume) = (machine.to_string(), volume.to_string());
+                Self::AcceptVolume(op::AcceptVolume { machine, volume })
             }
             Mutation::ReleaseVolume(ReleaseVolume { machine, volume }) => {
                 let (machine, volume) = (machine.to_string(), volume.to_string());
@@ -233,6 +238,7 @@ impl TryFrom<MutationMessage> for Mutation {
             }),
             MutationMessage::RemoveMachine(remove) => Self::RemoveMachine(RemoveMachine {
                 machine: read::name(&remove.machine, "machine").field("removeMachine")?,
+                force: remove.force,
             }),
             MutationMessage::SetAttributes(set) => Self::SetAttributes(SetAttributes {
                 machine: read::name(&set.machine, "machine").field("setAttributes")?,
@@ -246,6 +252,10 @@ impl TryFrom<MutationMessage> for Mutation {
                 machine: read::name(&remove.machine, "machine").field("removeVolume")?,
                 volume: read::name(&remove.volume, "volume").field("removeVolume")?,
                 force: remove.force,
+            }),
+            MutationMessage::AcceptVolume(accept) => Self::AcceptVolume(AcceptVolume {
+                machine: read::name(&accept.machine, "machine").field("acceptVolume")?,
+                volume: read::name(&accept.volume, "volume").field("acceptVolume")?,
             }),
             MutationMessage::ReleaseVolume(release) => Self::ReleaseVolume(ReleaseVolume {
                 machine: read::name(&release.machine, "machine").field("releaseVolume")?,

@@ -31,6 +31,7 @@ mod isolation;
 mod jail;
 pub mod logs;
 pub mod machine;
+pub mod mark;
 mod netlink;
 pub mod network;
 pub mod peers;

@@ -14,6 +14,7 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("ram", "ramBytes"),
     ("disk", "diskBytes"),
     ("diskRate", "diskRateBytes"),
+    ("scratch", "scratchBytes"),
     ("ports", crate::network::NUMBERS_SPELLING),
 ];
 

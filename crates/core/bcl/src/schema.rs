@@ -18,7 +18,7 @@ use spec::{
 use crate::autoscale;
 use crate::ends;
 use crate::error::ErrorKind;
-use crate::fields::{Diagnostics, Fields, Shape};
+use crate::fields::{Diagnostics, Fields, Shape, Spelling};
 use crate::files;
 use crate::health;
 use crate::json::Json;
@@ -66,6 +66,7 @@ const JOB: Shape = Shape {
         "volumes",
         "outputs",
         "keepOutputs",
+        "scratch",
         "overrides",
         "maxPerMachine",
         "maxPerSwitch",
@@ -94,10 +95,10 @@ const SPELLINGS: &[&str] = &[
     "ramBytes",
     "diskBytes",
     "diskRateBytes",
+    "scratchBytes",
     network::NUMBERS_SPELLING,
-    EVERY_MACHINE,
-,
     network::STATIC_SPELLING,
+    EVERY_MACHINE,
 ];
 /// In canonical JSON, beside the number of tasks that there are.
 const EVERY_MACHINE: &str = "everyMachine";
@@ -172,6 +173,11 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
         None => Vec::new(),
     };
     task.outputs = ends::outputs(&fields, found);
+    task.scratch = fields.read_either(
+        &Spelling { name: "scratch", read: quantity::bytes },
+        &Spelling { name: "scratchBytes", read: quantity::whole_bytes },
+        found,
+    );
     let overrides = match fields.get("overrides") {
         Some(value) => overrides(value, &top.field("overrides"), tasks, &task, found),
         None => BTreeMap::new(),

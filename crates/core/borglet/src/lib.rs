@@ -19,6 +19,7 @@ mod starvation;
 mod state;
 mod swarm;
 mod usage;
+mod volume_mark;
 
 pub use cores::Topology;
 pub use health::CheckKind;
@@ -45,6 +46,7 @@ pub use swarm::{
     SourceKind, Swarm, SwarmAction, SwarmState,
 };
 pub use usage::{Counters, Reading, Recorder, Round, TaskReading};
+pub use volume_mark::{DirectoryMark, FoundDirectory, NotAMark, WrongDirectory, judge_directory};
 
 #[cfg(test)]
 mod tests;

@@ -22,6 +22,8 @@ use std::sync::Arc;
 
 use model::{
     Bytes, End, FinalUsage, InstanceId, MachineReport, Resources, Span, Stamp, StartLatency, Time,
+, VolumeFill,
+    VolumePath,
 };
 use poll::{Desired, DesiredAlloc, Order, OrderRefused, Report, Stop, TaskReport, TaskStatus};
 use spec::LogSettings;
@@ -134,6 +136,8 @@ pub enum Input {
     Memory(MemoryReport),
     /// The memory reserved for each task that has less than its limit; they replace all earlier ones.
     Reservations(Vec<(InstanceId, Bytes)>),
+    /// How full the volumes are that tasks have.
+    Volumes(Vec<VolumeFill>),
     /// The machine's description changed.
     Machine(Arc<MachineReport>),
     /// The data of an instance that has ended is kept for its saver.
@@ -316,10 +320,19 @@ impl Borglet {
             Input::Tick => {}
             Input::Machine(report) => {
                 let not_ready = self.machine.not_ready.clone();
+                let volumes = self.machine.volumes.clone();
                 self.machine = report;
+                if self.machine.volumes != volumes {
+                    Arc::make_mut(&mut self.machine).volumes = volumes;
+                }
                 self.report_readiness(not_ready);
                 self.report_shortage();
                 self.report_rejection();
+            }
+            Input::Volumes(volumes) => {
+                if self.machine.volumes != volumes {
+                    Arc::make_mut(&mut self.machine).volumes = volumes;
+                }
             }
             Input::Cpu(round) => self.handle_cpu(now, &round, effects),
             Input::Disk(report) => self.handle_disk(now, &report, effects),
@@ -478,6 +491,11 @@ impl Borglet {
         let mut rooms = Rooms::new(self.machine.capacity);
         let mut cpus = self.cpus_taken();
         self.allocs.take_room(&mut rooms);
+        // An earlier incarnation of a task may still be here, and write.
+        let mut held: BTreeSet<VolumePath> = BTreeSet::new();
+        for local in self.tasks.values().filter(|local| local.is_here()) {
+            held.extend(local.exclusive_volumes().cloned());
+        }
         for local in self.tasks.values() {
             let stopping = matches!(local.phase, Phase::Stopping { .. });
             if local.is_here() {
@@ -494,9 +512,11 @@ impl Borglet {
             if matches!(local.phase, Phase::Waiting)
                 && open
                 && rooms.has(alloc, local.takes(), local.ports())
+                && !local.exclusive_volumes().any(|volume| held.contains(volume))
                 && self.cpus.give(local, &mut cpus)
             {
                 rooms.take(alloc, local.takes(), local.ports(), false);
+                held.extend(local.exclusive_volumes().cloned());
                 local.phase = Phase::Starting;
                 effects.push(Effect::Start(Box::new(local.launch.clone())));
             }

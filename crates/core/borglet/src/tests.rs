@@ -10,6 +10,7 @@ mod ports;
 mod readiness;
 mod savers;
 mod start_latency;
+mod volumes;
 
 use std::sync::Arc;
 

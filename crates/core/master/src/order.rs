@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use borglet::{Desired, DesiredAlloc, Order, Stop};
 use cell::{Cell, EvictionCause, Job, KillReason, Machine, Placement, StopReason, VolumeAsk};
-use model::{Bytes, CollectionId, InstanceId, MachineId, Span, Stamp, VolumeMount, attribute};
+use model::{
+    Bytes, CollectionId, InstanceId, MachineId, Span, Stamp, VolumeMount, VolumeSharing, attribute,
+};
 use spec::TaskSpec;
 
 /// The order for a machine: every instance placed on it that is not to be stopped, allocs and tasks
@@ -191,6 +193,8 @@ fn volumes(
             source: volume.described.path.clone(),
             target: request.path.clone(),
             read_only: request.read_only,
+            exclusive: volume.described.sharing == VolumeSharing::Exclusive,
+            mark: volume.mark()?,
         })
     });
     mounted.collect()

@@ -211,7 +211,10 @@ mod tests {
                 Op::Request {
                     id,
                     by,
-                    mutation: Mutation::RemoveMachine(RemoveMachine { machine: name }),
+                    mutation: Mutation::RemoveMachine(RemoveMachine {
+                        machine: name,
+                        force: false,
+                    }),
                 },
                 false,
             ),

@@ -352,7 +352,8 @@ fn machines(values: &Values) -> BoxedStrategy<Mutation> {
             machine: machine, reason: reason, deadline: deadline, force: force
         }),
         2 => mutation!(values, UndrainMachine { machine: machine }),
-        1 => mutation!(values, RemoveMachine { machine: machine }),
+        1 => (values.machine.clone(), any::<bool>())
+            .prop_map(|(machine, force)| RemoveMachine { machine, force }.into()),
         2 => mutation!(values, SetAttributes { machine: machine, changes: changes }),
         1 => mutation!(values, SetPlatform { platform: platform, factor: factor }),
         1 => Just(Mutation::ResumeRescheduling(ResumeRescheduling)),

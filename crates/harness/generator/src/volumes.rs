@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cell::{Mutation, ReleaseVolume, RemoveVolume, SetVolume};
+use cell::{AcceptVolume, Mutation, ReleaseVolume, RemoveVolume, SetVolume};
 use model::{MachineVolume, VolumeName, VolumePath, VolumeSharing};
 use proptest::prelude::*;
 
@@ -33,6 +33,8 @@ pub(crate) fn volumes(values: &Values) -> BoxedStrategy<Mutation> {
         1 => (machine(), volume(), any::<bool>()).prop_map(|(machine, volume, force)| {
             RemoveVolume { machine, volume, force }.into()
         }),
+        1 => (machine(), volume())
+            .prop_map(|(machine, volume)| AcceptVolume { machine, volume }.into()),
         1 => (machine(), volume())
             .prop_map(|(machine, volume)| ReleaseVolume { machine, volume }.into()),
     ]

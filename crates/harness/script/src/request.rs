@@ -114,7 +114,8 @@ fn administration(words: &[&str]) -> Result<Mutation, ScriptError> {
         }
         ["drain", name, words @ ..] => update::drain(name, words)?,
         ["undrain", name] => UndrainMachine { machine: machine(name)? }.into(),
-        ["remove", name] => RemoveMachine { machine: machine(name)? }.into(),
+        ["remove", name] => RemoveMachine { machine: machine(name)?, force: false }.into(),
+        ["remove", name, "force"] => RemoveMachine { machine: machine(name)?, force: true }.into(),
         ["say", name, changes @ ..] => {
             let change = |change: &&str| match change.split_once('=') {
                 Some((name, value)) => (name.to_owned(), Some(value.to_owned())),

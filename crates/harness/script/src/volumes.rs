@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cell::{Mutation, ReleaseVolume, RemoveVolume, SetVolume};
+use cell::{AcceptVolume, Mutation, ReleaseVolume, RemoveVolume, SetVolume};
 use model::{MachineName, MachineVolume, VolumeName, VolumeSharing};
 use spec::{VolumeRequest, VolumeSelector};
 
@@ -36,6 +36,9 @@ pub(crate) fn mutation(words: &[&str]) -> Result<Option<Mutation>, ScriptError> 
         ["remove-volume", name, volume, force @ ..] if force.is_empty() || force == ["force"] => {
             let (machine, volume) = (MachineName::new(name)?, named(volume)?);
             RemoveVolume { machine, volume, force: !force.is_empty() }.into()
+        }
+        ["accept-volume", name, volume] => {
+            AcceptVolume { machine: MachineName::new(name)?, volume: named(volume)? }.into()
         }
         ["release-volume", name, volume] => {
             ReleaseVolume { machine: MachineName::new(name)?, volume: named(volume)? }.into()

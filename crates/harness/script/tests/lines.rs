@@ -77,6 +77,8 @@ const LINES: &[&str] = &[
     "volume m1 data /srv/data ssd=yes shared=all",
     "remove-volume m1 data force",
     "release-volume m1 data",
+    "accept-volume m1 data",
+    "remove m1 force",
     "at 9",
     "bootstrap cc root",
     "machine m3 address=h3:1 cpu=2000 ram=2048 ports=none is=rack:r1 held=22-22:sshd",

@@ -48,7 +48,7 @@ impl Promises {
             (Mutation::UndrainMachine(UndrainMachine { machine }), _) => {
                 self.drained.insert(machine.clone(), false);
             }
-            (Mutation::RemoveMachine(RemoveMachine { machine }), _) => {
+            (Mutation::RemoveMachine(RemoveMachine { machine, .. }), _) => {
                 self.drained.remove(machine);
             }
             _ => {}

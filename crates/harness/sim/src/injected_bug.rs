@@ -69,6 +69,8 @@ pub enum InjectedBug {
     MissedMachine,
     /// A Borglet takes the lowest priority for the highest when it evicts tasks.
     KillsProductionFirst,
+    /// A stale mount: a machine gives a task a volume while the incarnation before still has it.
+    StaleMount,
 }
 
 impl InjectedBug {
@@ -103,6 +105,7 @@ impl InjectedBug {
         Self::ReservationBelowUsage,
         Self::KillsProductionFirst,
         Self::MissedMachine,
+        Self::StaleMount,
     ];
 }
 

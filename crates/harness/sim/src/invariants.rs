@@ -11,7 +11,7 @@ use cell::{
 use master::Poll;
 use model::{
     End, Generation, InstanceId, JobName, LogIndex, MachineId, ReplicaId, RestoreEpoch, Span,
-    Stamp, TaskId, Term, Time, UserName,
+    Stamp, TaskId, Term, Time, UserName, VolumeMount,
 };
 use replica::LogEntry;
 
@@ -343,6 +343,15 @@ impl InvariantChecker {
         {
             self.violated(format!(
                 "{instance} is started on m{number} with address {address} of another"
+            ));
+        }
+        // No volume of these worlds is shared.
+        let has =
+            |volume: &VolumeMount| desired.volumes.iter().any(|own| own.source == volume.source);
+        if let Some(volume) = machine.volumes_in_use(instance).find(|volume| has(volume)) {
+            let name = &volume.name;
+            self.violated(format!(
+                "{instance} is started on m{number} with the volume {name}, which another task has"
             ));
         }
         let uid = process.launch.uid;

@@ -31,6 +31,7 @@ mod replay;
 mod saver_account;
 mod scenario;
 mod usage;
+mod volume_load;
 mod world;
 
 pub use campaign::{Plan, RESTS_WITHIN, Verdict};

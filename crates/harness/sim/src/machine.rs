@@ -20,7 +20,7 @@ use borglet::{
 use master::Poll;
 use model::{
     Bytes, End, InstanceId, MachineId, MachineName, MachineReport, Random, Resources, RestoreEpoch,
-    SaverOutcome, Span, Stamp, TaskId, Time,
+    SaverOutcome, Span, Stamp, TaskId, Time, VolumeMount,
 };
 use spec::TaskSpec;
 
@@ -323,6 +323,13 @@ impl Machine {
         let others =
             self.processes.iter().filter(move |(id, other)| **id != but && other.is_there());
         others.flat_map(|(_, other)| ports(&other.launch.desired))
+    }
+
+    /// The volumes of the other instances here that have not ended.
+    pub(crate) fn volumes_in_use(&self, but: InstanceId) -> impl Iterator<Item = &VolumeMount> {
+        let others =
+            self.processes.iter().filter(move |(id, other)| **id != but && other.is_there());
+        others.flat_map(|(_, other)| &other.launch.desired.volumes)
     }
 
     /// The addresses of the other instances here that have not ended and run in no alloc.

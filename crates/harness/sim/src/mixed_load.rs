@@ -1,7 +1,7 @@
 //! A mixed load: services and batch jobs of several users at all priorities, failing jobs, jobs
 //! that wait for others and end with others, alloc sets and jobs that run in them; quota and
 //! capabilities; savers of tasks and of allocs; kills, updates, drained machines, attributes of
-//! machines; locks. Occasionally a client repeats a request that was answered.
+//! machines; volumes; locks. Occasionally a client repeats a request that was answered.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use spec::{
 
 use crate::load::{Action, Load};
 use crate::lock_load::LockUsers;
+use crate::volume_load::VolumeLoad;
 use crate::world::address;
 
 /// A mixed load.
@@ -36,6 +37,7 @@ pub struct Mixed {
     stopped: bool,
     drained: BTreeMap<usize, bool>,
     locks: LockUsers,
+    volumes: VolumeLoad,
 }
 
 impl Mixed {
@@ -48,7 +50,9 @@ impl Mixed {
     ) -> Self {
         let mean = Span(random.within(500_000..8_000_000));
         let (drained, locks) = (BTreeMap::new(), LockUsers::new(&users, random.fork()));
-        Self { random, users, machines, mean, jobs: 0, stopped: false, drained, locks }
+        let names = machines.iter().map(|(name, _)| name.clone());
+        let volumes = VolumeLoad::new(mean.0, names, users.len());
+        Self { random, users, machines, mean, jobs: 0, stopped: false, drained, locks, volumes }
     }
 
     fn owner(&mut self) -> usize {
@@ -91,6 +95,7 @@ impl Mixed {
             6 => (spec.tasks, spec.sizing) = (0, Sizing::EveryMachine),
             _ => {}
         }
+        self.volumes.ask(owner, &mut spec);
         Some(Action::Request(owner, Mutation::Submit(Arc::new(spec))))
     }
 
@@ -355,7 +360,7 @@ impl Mixed {
             (0, true) => {
                 // Only if nothing is on it; the world adds it again at the end.
                 self.drained.insert(number, false);
-                Mutation::RemoveMachine(RemoveMachine { machine })
+                Mutation::RemoveMachine(RemoveMachine { machine, force: true })
             }
             (1, _) => Mutation::AddMachine(AddMachine { name: machine, address: address(number) }),
             (0, _) => {
@@ -397,7 +402,8 @@ impl Load for Mixed {
             _ => Some(Action::Repeat(self.random.index(self.users.len()))),
         };
         let locks = self.locks.actions(now);
-        action.into_iter().chain(locks).collect()
+        let volumes = self.volumes.actions();
+        action.into_iter().chain(locks).chain(volumes).collect()
     }
 
     fn answered(&mut self, _: &UserName, what: &Mutation, answer: &Result<Reply, Rejection>) {

@@ -27,6 +27,7 @@ use super::savers;
 use super::tasks::Files;
 use super::uids::Uids;
 use super::usage::UsageSampler;
+use super::volumes;
 
 /// A report with its version, which changes with every change of the report.
 #[derive(Clone, Debug)]
@@ -187,6 +188,7 @@ pub(super) fn start(
     tokio::spawn(outputs::clean(files.clone(), remover.clone()));
     let shortages = memory::watch(&files, report.capacity.ram, messages.clone())?;
     disk::watch(files.clone(), report, disk, messages.clone())?;
+    volumes::watch(files.clone(), messages.clone())?;
     tokio::spawn(ports::watch(files.clone(), range, messages.clone()));
     let layers = provided.packages.taken();
     let mut executor = Executor::new(files, provided, remover, messages.clone(), stamp, uids);

@@ -448,6 +448,14 @@ impl Executor {
             self.tell(Input::Fetched(launch.instance, provided.fetched)).await;
             turn = start.unless_stopped(self.set_ups.of(&launch.desired.user)).await?;
         }
+        if !launch.desired.volumes.is_empty() {
+            let (files, launch) = (self.files.clone(), Arc::clone(&launch));
+            let marked = tokio::task::spawn_blocking(move || files.mark_volumes(&launch.desired));
+            // A directory is not all of the machine: it stays ready for other tasks.
+            if let Err(error) = marked.await? {
+                return Ok(Begun::NotProvided(error));
+            }
+        }
         let files = self.files.clone();
         let started = tokio::task::spawn_blocking(move || {
             let launch = Launch::clone(&launch).told(std::mem::take(&mut provided.names));

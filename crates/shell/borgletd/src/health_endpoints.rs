@@ -12,11 +12,13 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::get;
 use borglet::TaskStatus;
+use model::VolumeFill;
 use nameserver::Exported;
 use process::health::{self, Check};
 use process::metrics::{Process, counters, gauges};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
@@ -127,6 +129,7 @@ pub(super) fn pages(
     registry.register_collector(Box::new(Ready(driver.clone())));
     registry.register_collector(Box::new(Ended(driver.clone())));
     registry.register_collector(Box::new(LayersHere(driver.clone())));
+    registry.register_collector(Box::new(Volumes(driver.clone())));
     registry.register_collector(Box::new(Refused(refusals.clone())));
     let watched = Watched { driver, registry: Arc::new(registry) };
     Router::new()
@@ -216,6 +219,29 @@ impl Collector for LayersHere {
         let (name, help) = ("bourg_borglet_layer_bytes", "Bytes of the files of these layers.");
         let kind = bytes.metric_type();
         bytes.encode(encoder.encode_descriptor(name, help, None, kind)?)
+    }
+}
+
+/// How full the volumes are that tasks have.
+#[derive(Debug)]
+struct Volumes(Driver);
+
+impl Collector for Volumes {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let report = Arc::clone(&self.0.reports().borrow().report);
+        let all = &report.machine.volumes;
+        let mut gauge = |name: &str, help: &str, value: fn(&VolumeFill) -> u64| {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for fill in all {
+                let labels = [("volume", fill.volume.as_str())];
+                ConstGauge::new(value(fill)).encode(family.encode_family(&labels)?)?;
+            }
+            Ok(())
+        };
+        let help = "Bytes in use of the file system of a volume that a task has had, within a fiftieth of its size.";
+        gauge("bourg_borglet_volume_used_bytes", help, |fill| fill.used.0)?;
+        let help = "Size of that file system.";
+        gauge("bourg_borglet_volume_size_bytes", help, |fill| fill.size.0)
     }
 }
 

@@ -75,6 +75,7 @@ fn start(files: &Files, uids: Uids) -> anyhow::Result<OwnedFd> {
         oom_score_adj: 0,
         log: Rotation { file_bytes_max: 64 << 10, files_max: 1 },
         tmp_bytes_max: 1 << 20,
+        scratch_bytes_max: None,
         notice_ms: 0,
         stop_signal: None,
         working_directory: None,

@@ -151,6 +151,7 @@ impl Files {
             limits: LIMITS,
             log: ROTATION,
             tmp_bytes_max: TMP_BYTES_MAX,
+            scratch_bytes_max: None,
             notice_ms: NOTICE_MS,
             stop_signal: None,
             working_directory: None,

@@ -36,6 +36,7 @@ use super::outputs::OutputsHere;
 use super::owners::Owners;
 use super::port_isolation::{PortIsolation, WantedPortIsolation};
 use super::ports::WantedPorts;
+use super::volumes::KnownVolumes;
 use super::{notice, oom, program, task_files};
 
 /// The first port that every user may bind.
@@ -96,6 +97,8 @@ pub(crate) struct Files {
     pub(super) task_network: Option<Subnet>,
     /// What is known of kept outputs.
     pub(super) outputs: OutputsHere,
+    /// The volumes that tasks have had.
+    pub(super) volumes: KnownVolumes,
 }
 
 impl Files {
@@ -147,6 +150,7 @@ impl Files {
             wanted_ports: WantedPorts::default(),
             task_network: None,
             outputs: OutputsHere::default(),
+            volumes: KnownVolumes::default(),
         })
     }
 
@@ -330,6 +334,7 @@ impl Files {
             oom_score_adj: oom::score_adj(*priority, spec.memory_slack),
             log: rotation(spec.logs),
             tmp_bytes_max: TMP_BYTES_MAX.min(spec.limit.ram.0),
+            scratch_bytes_max: spec.scratch.map(|size| size.0),
             notice_ms: spec.notice.as_millis(),
             stop_signal,
             working_directory,
@@ -416,6 +421,7 @@ impl Files {
                 RecoveredStatus::Ended(End::Lost { reason }, FinalUsage::UNMEASURED)
             }
         };
+        self.volumes.note(&launch.desired);
         if let RecoveredStatus::Ended(end, _) = &status {
             self.leave(instance, task, end);
         }

@@ -1,15 +1,95 @@
-//! The volumes of this machine that tasks have.
+//! The volumes of this machine that tasks have: their marks, and how full they are.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
-use borglet::Desired;
+use anyhow::{Context as _, anyhow, bail, ensure};
+use borglet::{Desired, DirectoryMark, FoundDirectory, Input, WrongDirectory, judge_directory};
+use linux::Isolation;
+use linux::disk::Disk;
+use linux::mark::{self as marks, MarkText};
 use linux::record::Bind;
+use model::{Bytes, VolumeFill, VolumeMount, VolumeName, VolumePath};
+use tokio::sync::mpsc;
 
+use crate::message::Message;
 use crate::tasks::Files;
 
+/// How often it is measured how full the volumes are.
+const MEASURE: Duration = Duration::from_secs(20);
+/// How many volumes are measured.
+const MEASURED_MAX: usize = 256;
+
+/// The volumes that tasks have had since this process started, with their directories. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KnownVolumes(Arc<Mutex<BTreeMap<VolumeName, VolumePath>>>);
+
+impl KnownVolumes {
+    /// A task has volumes.
+    pub(crate) fn note(&self, desired: &Desired) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for volume in &desired.volumes {
+            if known.len() < MEASURED_MAX || known.contains_key(&volume.name) {
+                known.insert(volume.name.clone(), volume.source.clone());
+            }
+        }
+    }
+
+    fn all(&self) -> BTreeMap<VolumeName, VolumePath> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Measures how full the volumes are until the receiver is gone, and reports what has changed.
+pub(crate) fn watch(files: Files, to_driver: mpsc::Sender<Message>) -> anyhow::Result<()> {
+    let run = move || {
+        let mut told: Vec<VolumeFill> = Vec::new();
+        while !to_driver.is_closed() {
+            let found = measured(&files.volumes.all());
+            let differs = |new: &VolumeFill| {
+                let before = told.iter().find(|before| before.volume == new.volume);
+                before.is_none_or(|before| new.differs(before))
+            };
+            if found.len() != told.len() || found.iter().any(differs) {
+                told.clone_from(&found);
+                let _gone = to_driver.blocking_send(Message::Input(Input::Volumes(found)));
+            }
+            std::thread::sleep(MEASURE);
+        }
+    };
+    let thread = std::thread::Builder::new().name("volumes".to_owned());
+    thread.spawn(run).context("cannot start the thread that measures volumes").map(drop)
+}
+
+/// How full the file systems of directories are; without those that cannot be measured.
+fn measured(volumes: &BTreeMap<VolumeName, VolumePath>) -> Vec<VolumeFill> {
+    let of = |(name, path): (&VolumeName, &VolumePath)| {
+        let path = Path::new(path.as_str());
+        let disk = Disk::of(path).ok()?;
+        let (used, size) = (disk.bytes.saturating_sub(disk.free_bytes), disk.bytes);
+        let device = |path: &Path| fs::metadata(path).map(|found| found.dev()).ok();
+        let is_part = device(path) == path.parent().and_then(device);
+        Some(VolumeFill { volume: name.clone(), used: Bytes(used), size: Bytes(size), is_part })
+    };
+    volumes.iter().filter_map(of).collect()
+}
+
 impl Files {
+    /// Finds out whether a task may have the directories of its volumes, and marks them as its own.
+    pub(crate) fn mark_volumes(&self, desired: &Desired) -> anyhow::Result<()> {
+        self.volumes.note(desired);
+        for (volume, shown) in desired.volumes.iter().zip(self.volumes_of(desired)?) {
+            mark(desired, volume, &shown.source, self.isolation).with_context(|| {
+                format!("the volume {} ({}) cannot be used", volume.name, volume.source)
+            })?;
+        }
+        Ok(())
+    }
+
     /// The volumes of a task, as its jail shows them. The Borglet's own files are none.
     pub(crate) fn volumes_of(&self, desired: &Desired) -> anyhow::Result<Vec<Bind>> {
         let own = fs::canonicalize(&self.directory).context("cannot find the own directory")?;
@@ -27,4 +107,57 @@ impl Files {
         });
         volumes.collect()
     }
+}
+
+/// Finds out whether the directory is what the order expects, and marks it.
+fn mark(
+    desired: &Desired,
+    volume: &VolumeMount,
+    source: &Path,
+    isolation: Isolation,
+) -> anyhow::Result<()> {
+    ensure!(source.is_dir(), "it is not a directory");
+    let said = match marks::read(source, isolation)? {
+        MarkText::Is(text) => Some(text.parse::<DirectoryMark>()),
+        MarkText::None => None,
+        // Without root a mark is only a help.
+        MarkText::NoSuchAttributes if isolation == Isolation::Rootless => return Ok(()),
+        MarkText::NoSuchAttributes => bail!(
+            "its file system has no extended attributes, in which the Borglet marks the volume: use one \
+             such as ext4, xfs, btrfs or tmpfs"
+        ),
+    };
+    let found = FoundDirectory {
+        mark: said,
+        is_empty: is_empty(source)?,
+        is_read_only: marks::is_read_only(source)?,
+    };
+    let Desired { cell, .. } = desired;
+    let judged = judge_directory(cell, &volume.name, &volume.mark, volume.read_only, &found);
+    let new = judged.map_err(|wrong| {
+        let help = match wrong {
+            WrongDirectory::DataOfOthers(_) => "empty it",
+            WrongDirectory::Unmarked | WrongDirectory::Another(_) => {
+                "mount its disk, or restore its data"
+            }
+        };
+        anyhow!(
+            "{wrong}: {help}, or accept the directory as it is: bourg machine volume accept MACHINE {}",
+            volume.name
+        )
+    })?;
+    if let Some(new) = new {
+        marks::write(source, isolation, &new.to_string()).context("cannot mark it")?;
+    }
+    Ok(())
+}
+
+/// Whether nothing is in a directory but what a new file system has.
+fn is_empty(directory: &Path) -> std::io::Result<bool> {
+    for entry in fs::read_dir(directory)? {
+        if entry?.file_name() != "lost+found" {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

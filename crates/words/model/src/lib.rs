@@ -90,6 +90,7 @@ pub use subnet::{Subnet, SubnetError};
 pub use time::{Span, Time};
 pub use update_action::UpdateAction;
 pub use volume::{
-    ClaimedVolumes, MachineVolume, MountPath, NoSuchSharing, VOLUME_PATH_BYTES_MAX, VolumeClaim,
-    VolumeMount, VolumePath, VolumePathError, VolumeSharing,
+    ClaimedVolumes, MachineVolume, MountPath, NoSuchContent, NoSuchSharing, VOLUME_PATH_BYTES_MAX,
+    VolumeClaim, VolumeContent, VolumeFill, VolumeMark, VolumeMount, VolumePath, VolumePathError,
+    VolumeSharing,
 };

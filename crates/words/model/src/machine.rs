@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Bytes, NoticeDelivery, Resources, Saving, Shortage, Span, Subnet};
+use crate::{Bytes, NoticeDelivery, Resources, Saving, Shortage, Span, Subnet, VolumeFill};
 
 /// A machine's description of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub struct MachineReport {
     pub shortage: Option<Shortage>,
     /// Why it can run no tasks; `None` if it can.
     pub not_ready: Option<String>,
+    /// How full its volumes are that tasks have had since its Borglet started, by name.
+    pub volumes: Vec<VolumeFill>,
 }
 
 impl MachineReport {

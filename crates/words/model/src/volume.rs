@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::{Bytes, JobName, Labels, MachineName, TaskIndex, UserName, VolumeName};
+use crate::{Bytes, InstanceId, JobName, Labels, MachineName, TaskIndex, UserName, VolumeName};
 
 /// Maximum length of the path of a volume, on its machine or in a task, in bytes.
 pub const VOLUME_PATH_BYTES_MAX: usize = 512;
@@ -214,6 +214,30 @@ pub struct MachineVolume {
     pub sharing: VolumeSharing,
 }
 
+/// How full the file system of a volume's directory is, as its machine measures it from time to time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VolumeFill {
+    /// The volume.
+    pub volume: VolumeName,
+    /// What is in use.
+    pub used: Bytes,
+    /// The size of the file system.
+    pub size: Bytes,
+    /// Whether the volume is a part of it: then the rest counts, too.
+    pub is_part: bool,
+}
+
+impl VolumeFill {
+    /// Whether it differs so much from an earlier measurement that it is worth a report: by a fiftieth
+    /// of the size.
+    #[must_use]
+    pub fn differs(&self, before: &Self) -> bool {
+        let same = |of: &Self| (of.volume.clone(), of.size, of.is_part);
+        let change = self.used.0.abs_diff(before.used.0);
+        same(self) != same(before) || change > 0 && change >= self.size.0 / 50
+    }
+}
+
 /// A task that has a volume, or had it and comes back to it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VolumeClaim {
@@ -263,6 +287,69 @@ pub struct VolumeMount {
     pub target: MountPath,
     /// Whether the task may only read it.
     pub read_only: bool,
+    /// Whether no other task may have it at the same time.
+    pub exclusive: bool,
+    /// What its directory has to say of itself.
+    pub mark: VolumeMark,
+}
+
+/// What is known of the directory of a volume before a task starts with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum VolumeContent {
+    /// Nothing: no task has run with it yet. Data of another user is not shown.
+    #[default]
+    Unknown,
+    /// An administrator has said that tasks may have whatever is in it.
+    Accepted,
+    /// A task has run with it, so it has the mark: without it, it is another directory, such as that
+    /// below a disk that is not mounted.
+    Known,
+}
+
+impl VolumeContent {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Unknown, Self::Accepted, Self::Known];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Accepted => "accepted",
+            Self::Known => "known",
+        }
+    }
+}
+
+/// Not a word for what is known of a volume's directory.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("'{}' is not known of a volume's directory: it is unknown, accepted or known", .0.escape_debug())]
+pub struct NoSuchContent(String);
+
+impl FromStr for VolumeContent {
+    type Err = NoSuchContent;
+
+    fn from_str(text: &str) -> Result<Self, NoSuchContent> {
+        let found = Self::ALL.into_iter().find(|content| content.name() == text);
+        found.ok_or_else(|| NoSuchContent(text.to_owned()))
+    }
+}
+
+impl fmt::Display for VolumeContent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The mark that a Borglet gives the directory of a volume, and looks for at each start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeMark {
+    /// The task that was placed first since the volume has its data: unique in the cell.
+    pub first: InstanceId,
+    /// Whose data is in it; `None`: it is shared by all users.
+    pub owner: Option<UserName>,
+    /// What is known of the directory.
+    pub content: VolumeContent,
 }
 
 #[cfg(test)]
@@ -294,6 +381,27 @@ mod tests {
         }
         assert!("/var/lib/x".parse::<MountPath>().is_ok());
         assert!("/x/".repeat(300).parse::<MountPath>().is_err());
+    }
+
+    #[test]
+    fn a_fiftieth_of_the_size_is_worth_a_report() {
+        let fill = |used: u64, size: u64| VolumeFill {
+            volume: "data".parse().expect("a name"),
+            used: Bytes(used),
+            size: Bytes(size),
+            is_part: false,
+        };
+        for (before, after, differs) in [
+            ((100, 1_000), (100, 1_000), false),
+            ((100, 1_000), (119, 1_000), false),
+            ((100, 1_000), (120, 1_000), true),
+            ((100, 1_000), (80, 1_000), true),
+            ((100, 1_000), (100, 2_000), true),
+            ((0, 0), (0, 0), false),
+        ] {
+            let [before, after] = [before, after].map(|(used, size)| fill(used, size));
+            assert_eq!(after.differs(&before), differs, "{before:?} {after:?}");
+        }
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
-    Appclass, Band, Capability, JobName, KernelFeature, PackageId, PackageReference, PortName,
-    Priority, Resources, SchedulingClass, SecretName, Span, TaskIndex, UserName,
+    Appclass, Band, Bytes, Capability, JobName, KernelFeature, PackageId, PackageReference,
+    PortName, Priority, Resources, SchedulingClass, SecretName, Span, TaskIndex, UserName,
 };
 
 use crate::{
@@ -156,6 +156,8 @@ pub struct TaskSpec {
     pub volumes: Vec<VolumeRequest>,
     /// What its machine keeps of its files after its end.
     pub outputs: OutputPolicy,
+    /// The size of its directory in memory; `None`: it has none. What is in it counts as its memory.
+    pub scratch: Option<Bytes>,
 }
 
 /// Differences of one task: each field that is set replaces the job's; environments and labels are
@@ -368,7 +370,7 @@ impl TaskSpec {
             on_change: OnChange::default(),
             limit: Resources {
                 cpu: model::MilliCores(100),
-                ram: model::Bytes(64 << 20),
+                ram: Bytes(64 << 20),
                 ..Resources::default()
             },
             cores: Cores::Shared,
@@ -388,6 +390,7 @@ impl TaskSpec {
             logs: LogPolicy::default(),
             volumes: Vec::new(),
             outputs: OutputPolicy::default(),
+            scratch: None,
         }
     }
 }

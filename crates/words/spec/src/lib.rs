@@ -59,4 +59,4 @@ pub use validate::{
     AutoscaleProblem, CoresProblem, EveryMachineProblem, LogSettingsProblem, OutputProblem, Problem, ProblemKind,
     VolumeProblem,
 };
-pub use volume::{VolumeRequest, VolumeSelector};
+pub use volume::{SCRATCH_DIRECTORY, VolumeRequest, VolumeSelector};

@@ -145,6 +145,7 @@ pub const FIELDS: &[Field] = fields! {
     "volumes" Restart |a, b| a.task.volumes != b.task.volumes;
     "outputs" Restart |a, b| a.task.outputs.paths != b.task.outputs.paths;
     "keepOutputs" Restart |a, b| a.task.outputs.keep != b.task.outputs.keep;
+    "scratch" Restart |a, b| a.task.scratch != b.task.scratch;
     "kernelFeatures" Restart |a, b| a.task.kernel_features != b.task.kernel_features;
     "api" Restart |a, b| a.task.api != b.task.api;
     "memorySlack" Restart |a, b| a.task.memory_slack != b.task.memory_slack;
@@ -359,6 +360,12 @@ impl JobSpec {
                     let (old, new) = (one.outputs.kept_for(), two.outputs.kept_for());
                     add(field.name, old.to_string(), new.to_string());
                 }
+                "scratch" => {
+                    let text = |of: &crate::TaskSpec| {
+                        of.scratch.map(|size| size.to_string()).unwrap_or_default()
+                    };
+                    add(field.name, text(one), text(two));
+                }
                 "logs" => add(field.name, one.logs.to_string(), two.logs.to_string()),
                 "restart" if self.restart.when != other.restart.when => {
                     let (old, new) = (self.restart.when, other.restart.when);
@@ -398,6 +405,7 @@ impl crate::TaskSpec {
             || self.notice != other.notice
             || self.volumes != other.volumes
             || self.outputs != other.outputs
+            || self.scratch != other.scratch
             || self.kernel_features != other.kernel_features
             || self.api != other.api
             || self.memory_slack != other.memory_slack

@@ -4,6 +4,9 @@ use std::fmt;
 
 use model::{ClaimedVolumes, Labels, MachineVolume, MountPath, Span, VolumeName};
 
+/// Where a task finds its directory in memory, if its job asks for one.
+pub const SCRATCH_DIRECTORY: &str = "/scratch";
+
 /// A volume that each task of a job asks for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VolumeRequest {

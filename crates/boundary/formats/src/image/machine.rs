@@ -85,6 +85,8 @@ fn volume(volume: &Volume) -> machine_image::Volume {
         volume: Some((&*volume.described).into()),
         data_of: volume.data_of.as_ref().map(ToString::to_string).unwrap_or_default(),
         claims: volume.claims.iter().map(Into::into).collect(),
+        first: volume.first.map(Into::into),
+        content: volume.content.to_string(),
     }
 }
 
@@ -93,6 +95,8 @@ fn read_volume(volume: machine_image::Volume) -> Result<Volume, Malformed> {
         described: api::volume::shared(volume.volume, "volume")?,
         data_of: read::optional_name(&volume.data_of, "dataOf")?,
         claims: read::list(volume.claims, "claims")?,
+        first: volume.first.map(Into::into),
+        content: read::name(&volume.content, "content")?,
     })
 }
 

@@ -223,6 +223,7 @@ pub(crate) fn machine_report() -> impl Strategy<Value = MachineReport> {
                 saving,
                 shortage,
                 not_ready,
+                volumes: Vec::new(),
             }
         },
     )

@@ -138,6 +138,7 @@ pub(crate) fn full_job() -> JobSpec {
             paths: ["out", "result.txt"].map(|path| path.parse().expect("a path")).into(),
             keep: Some(Span::from_secs(3_600)),
         },
+        scratch: Some(Bytes(16 << 20)),
     };
     let change = TaskOverride {
         cmd: Some(vec!["serve".to_owned(), "--canary".to_owned()]),
@@ -232,6 +233,12 @@ fn machine_report() -> MachineReport {
         saving: Vec::new(),
         shortage: None,
         not_ready: None,
+        volumes: vec![model::VolumeFill {
+            volume: "data".parse().expect("a name"),
+            used: Bytes(3 << 30),
+            size: Bytes(10 << 30),
+            is_part: true,
+        }],
     }
 }
 
@@ -348,7 +355,7 @@ fn requests() -> Vec<Mutation> {
         control(UpdateAction::Close, None),
         Mutation::UndrainMachine(UndrainMachine { machine: name("m1") }),
         Mutation::EndSaver(EndSaver { machine: name("m1"), instance: instance(2) }),
-        Mutation::RemoveMachine(RemoveMachine { machine: name("m1") }),
+        Mutation::RemoveMachine(RemoveMachine { machine: name("m1"), force: true }),
         Mutation::SetAttributes(SetAttributes { machine: name("m1"), changes: changes.into() }),
         Mutation::SetPlatform(SetPlatform { platform: "x86-64".to_owned(), factor: factor(1_250) }),
         Mutation::SetLogs(SetLogs(log_settings())),
@@ -622,6 +629,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::SetVolume(_) => "set volume",
             Mutation::RemoveVolume(_) => "remove volume",
             Mutation::ReleaseVolume(_) => "release volume",
+            Mutation::AcceptVolume(_) => "accept volume",
             Mutation::SetPlatform(_) => "set platform",
             Mutation::SetLogs(_) => "set logs",
             Mutation::SetReclamation(_) => "set reclamation",

@@ -238,7 +238,7 @@ impl History {
             }),
             Step::Remove(which) => {
                 self.on_machine(which, |machine| {
-                    Mutation::RemoveMachine(RemoveMachine { machine })
+                    Mutation::RemoveMachine(RemoveMachine { machine, force: false })
                 });
             }
             Step::Attribute(which, value) => self.on_machine(which, |machine| {
@@ -586,6 +586,7 @@ fn report(number: u8) -> MachineReport {
         saving: Vec::new(),
         shortage: None,
         not_ready: None,
+        volumes: Vec::new(),
     }
 }
 

@@ -40,7 +40,7 @@ use nix::unistd::{chdir, fchdir, pivot_root};
 
 use crate::cgroup::CgroupError;
 use crate::error::At;
-use crate::record::{HOME_DIRECTORY, HOME_IN_JAIL, Launch, ROOT_DIRECTORY, Root};
+use crate::record::{HOME_DIRECTORY, HOME_IN_JAIL, Launch, ROOT_DIRECTORY, Root, SCRATCH_IN_JAIL};
 use crate::{FileError, Isolation};
 use accounts::AccountError;
 use mounts::{bind_at, tmpfs};
@@ -195,7 +195,12 @@ fn show_own(base: &Base, launch: &Launch) -> Result<(), JailError> {
     }
     let options = format!("mode=1777,size={}", tmp_bytes(launch.tmp_bytes_max));
     let tmp = mount_at(base, "tmp", |tmp| tmpfs(tmp, &options, NOSUID_NODEV))?;
-    show_var_tmp(base, &tmp)
+    show_var_tmp(base, &tmp)?;
+    if let Some(bytes_max) = launch.scratch_bytes_max {
+        let options = format!("mode=1777,size={}", tmp_bytes(bytes_max));
+        mount_at(base, SCRATCH_IN_JAIL, |scratch| tmpfs(scratch, &options, NOSUID_NODEV))?;
+    }
+    Ok(())
 }
 
 /// Binds the task's directory, and what it has been given.

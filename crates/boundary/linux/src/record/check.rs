@@ -260,6 +260,7 @@ mod tests {
             },
             log: Rotation { file_bytes_max: 4096, files_max: 1 },
             tmp_bytes_max: 0,
+            scratch_bytes_max: None,
             notice_ms: 0,
             stop_signal: None,
             working_directory: None,

@@ -46,6 +46,8 @@ pub const LOG_DIRECTORY: &str = "logs";
 pub const HOME_DIRECTORY: &str = "home";
 /// The path at which the task sees that directory.
 pub(crate) const HOME_IN_JAIL: &str = "/home/task";
+/// Where a task finds its directory in memory, if it has one.
+pub const SCRATCH_IN_JAIL: &str = "/scratch";
 /// The name of the directory at which its jail is built, in its own mount namespace.
 pub(crate) const ROOT_DIRECTORY: &str = "root";
 
@@ -136,6 +138,10 @@ pub struct Launch {
     pub log: Rotation,
     /// Size of the task's `/tmp`, and of its `/dev/shm`, in bytes; their content counts as memory.
     pub tmp_bytes_max: u64,
+    /// Size of the task's directory in memory at [`SCRATCH_IN_JAIL`], in bytes; its content counts as
+    /// memory. `None`: it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scratch_bytes_max: Option<u64>,
     /// The time between [`Self::stop_signal`] and SIGKILL, in milliseconds. The task's init enforces
     /// it on its own.
     pub notice_ms: u64,

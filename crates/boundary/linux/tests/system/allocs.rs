@@ -55,6 +55,19 @@ fn is_running(task: &Task) -> bool {
 }
 
 #[test]
+fn each_task_of_an_alloc_has_scratch_of_its_own() {
+    let tasks = Tasks::new();
+    let alloc = made(&tasks, 80);
+    let script = "ls -A /scratch | wc -l; echo x > /scratch/x; stat -f -c %T /scratch; sleep 1000";
+    for name in ["first", "second"] {
+        let mut launch = inside(&tasks, &alloc, name, script);
+        launch.scratch_bytes_max = Some(4 << 20);
+        let task = tasks.start(name, &launch);
+        task.wait_output("0\ntmpfs");
+    }
+}
+
+#[test]
 fn two_tasks_share_an_allocs_limit_and_the_culprit_is_named() {
     let tasks = Tasks::new();
     let alloc = made(&tasks, 80);

@@ -326,6 +326,15 @@ fn an_unknown_user_and_a_missing_program_are_the_images_fault() {
     assert!(reason.starts_with("the layer /no/such/layer of the task's image is not"), "{reason}");
 }
 
+#[test]
+fn a_task_in_an_image_has_scratch_in_memory() {
+    let (tasks, layers) = (Tasks::new(), Layers::new());
+    let script = "echo x > /scratch/x && cat /scratch/x; grep -c ' /scratch tmpfs rw,nosuid,nodev' /proc/mounts";
+    let mut launch = layers.script(&tasks, "scratch", "", script);
+    launch.scratch_bytes_max = Some(4 << 20);
+    assert_eq!(ended(&tasks.start("scratch", &launch)), "x\n1\n");
+}
+
 /// A directory outside of an image, with what a task would find there if a link led to it.
 struct Outside {
     directory: tempfile::TempDir,

@@ -84,6 +84,7 @@ impl Tasks {
             },
             log: Rotation { file_bytes_max: 1 << 20, files_max: 3 },
             tmp_bytes_max: 1 << 20,
+            scratch_bytes_max: None,
             notice_ms: 10_000,
             stop_signal: None,
             working_directory: None,

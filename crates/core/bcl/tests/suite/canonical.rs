@@ -138,6 +138,9 @@ fn canonical(job: &JobSpec) -> Value {
     if job.task.memory_slack {
         field("memorySlack", json!(true));
     }
+    if let Some(size) = job.task.scratch {
+        field("scratchBytes", json!(size.0.to_string()));
+    }
     if job.task.api {
         field("api", json!(true));
     }
@@ -386,6 +389,7 @@ fn task() -> impl Strategy<Value = TaskSpec> {
                 paths: ["out", "result.txt"].map(|path| path.parse().expect("a path")).into(),
                 keep: Some(Span::from_secs(3_600)),
             },
+            scratch: Some(Bytes(4 << 20)),
         }
     })
 }
@@ -488,7 +492,7 @@ prop_compose! {
                 task.static_ports.clear();
                 task.kernel_features.clear();
                 task.packages.clear();
-                task.image = None;
+                (task.image, task.scratch) = (None, None);
                 (task.api, task.cpu_slack, task.memory_slack) = (false, true, false);
                 task.outputs = OutputPolicy::default();
                 overrides.clear();
@@ -576,7 +580,7 @@ proptest! {
     fn no_value_of_a_field_panics(
         field in "name|tasks|priority|cpu|cpuMilli|ram|ramBytes|notice|overrides|restart|labels|\
                   schedulingClass|after|parent|maxPerMachine|maxPerSwitch|allocs|allocSet|constraints|\
-                  ports|staticPorts|healthCheck|readiness|metrics|estimation|autoscale|kernelFeatures|api|memorySlack|disruptions|update|cores|cpuSlack",
+                  ports|staticPorts|healthCheck|readiness|metrics|estimation|autoscale|kernelFeatures|api|memorySlack|scratch|scratchBytes|disruptions|update|cores|cpuSlack",
         value in prop_oneof![
             any::<f64>().prop_filter("a number", |number| number.is_finite()).prop_map(|n| json!(n)),
             any::<i64>().prop_map(|n| json!(n)),

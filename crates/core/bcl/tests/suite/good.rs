@@ -123,6 +123,9 @@ fn each_field_can_be_given_in_each_of_its_spellings() {
     check("api: true", |job| job.task.api = true);
     check("memorySlack: false", |_| {});
     check("memorySlack: true", |job| job.task.memory_slack = true);
+    for scratch in ["scratch: '16 MiB'", "scratch: 16 * 1024 * 1024", "scratchBytes: '16777216'"] {
+        check(scratch, |job| job.task.scratch = Some(Bytes(16 << 20)));
+    }
     check("saver: null, preemption: {}", |_| {});
     check("saver: { cmd: ['save', 1] }", |job| {
         job.task.saver = Some(Saver::of(vec!["save".to_owned(), "1".to_owned()]));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::{
     Appclass, End, FinalUsage, NoticeReason, Resources, Span, StartLatency, StartPart, Time,
-};
+, VolumePath};
 use poll::{Desired, Notice, Stop};
 
 use super::notice::{self, GivenNotice};
@@ -150,6 +150,12 @@ impl Local {
     pub(super) fn takes(&self) -> Resources {
         let present = self.limit.current;
         present.plus(self.target().minus(present))
+    }
+
+    /// The directories of volumes that no other task may have meanwhile.
+    pub(super) fn exclusive_volumes(&self) -> impl Iterator<Item = &VolumePath> {
+        let volumes = self.launch.desired.volumes.iter();
+        volumes.filter(|volume| volume.exclusive).map(|volume| &volume.source)
     }
 
     /// What no other instance can have meanwhile: its ports, and its address unless that is its

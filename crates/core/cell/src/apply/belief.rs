@@ -7,7 +7,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{Dimension, HeldPorts, MachineId, MachineName, MachineReport, Subnet, attribute};
+use model::{
+    Dimension, HeldPorts, MachineId, MachineName, MachineReport, Subnet, VolumeFill, VolumeName,
+    attribute,
+};
 
 use super::{Events, saving};
 use crate::Cell;
@@ -20,12 +23,22 @@ impl Cell {
     #[must_use]
     pub fn kept_report(&self, id: MachineId, report: &Arc<MachineReport>) -> Arc<MachineReport> {
         let report = bounded(&self.believed(id, report));
-        if report.held_ports.is_empty() && report.saving.is_empty() {
+        let volumes = self.volumes_of_report(id, &report);
+        let all_volumes = volumes == report.volumes;
+        if report.held_ports.is_empty() && report.saving.is_empty() && all_volumes {
             return report;
         }
         let held_ports = bounded_ports(&report.held_ports);
         let saving = saving::bounded(&report.saving);
-        Arc::new(MachineReport { held_ports, saving, ..MachineReport::clone(&report) })
+        Arc::new(MachineReport { held_ports, saving, volumes, ..MachineReport::clone(&report) })
+    }
+
+    /// How full the volumes are that the machine has: one statement for each, in order.
+    fn volumes_of_report(&self, id: MachineId, report: &MachineReport) -> Vec<VolumeFill> {
+        let Some(machine) = self.machines.get(id) else { return Vec::new() };
+        let said =
+            |name: &VolumeName| report.volumes.iter().find(|fill| fill.volume == *name).cloned();
+        machine.volumes.keys().filter_map(said).collect()
     }
 
     fn believed(&self, id: MachineId, report: &Arc<MachineReport>) -> Arc<MachineReport> {

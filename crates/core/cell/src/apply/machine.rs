@@ -13,7 +13,7 @@ use crate::apply::mutation::Change;
 use crate::bounds::{ATTRIBUTES_MAX, MACHINES_MAX, PLATFORMS_MAX};
 use crate::{
     Cell, CellPermission, Countable, Machine, MachinePermission, MachineState, Permission,
-    Permitted, Rejection, Reply,
+    Permitted, Rejection, Reply, VolumeHindrance,
 };
 
 /// Add a machine by its name and the address of its Borglet. An existing machine of that name gets
@@ -58,6 +58,8 @@ impl Change for AddMachine {
 pub struct RemoveMachine {
     /// The machine.
     pub machine: MachineName,
+    /// Whether claims of its volumes end; else it is rejected if there are any.
+    pub force: bool,
 }
 
 impl Change for RemoveMachine {
@@ -81,6 +83,10 @@ impl Change for RemoveMachine {
             if tasks > 0 {
                 return Err(Rejection::MachineInUse { machine: name.clone(), tasks });
             }
+        }
+        if let (Some((volume, by, others)), false) = (cell.first_claim_on(id), self.force) {
+            let (machine, why) = (name.clone(), VolumeHindrance::MachineLeaves { by, others });
+            return Err(Rejection::Volume { machine, volume, why });
         }
         cell.credentials_leave(id)?;
         if let Some(machine) = cell.machines.get(id) {

@@ -9,11 +9,11 @@ use spec::JobSpec;
 
 use crate::apply::Events;
 use crate::{
-    AcquireLock, AddMachine, AddReplica, AddUser, Cell, CloseLockSession, ControlUpdate,
-    DeleteFile, DeletePackage, DeleteSecret, DeleteService, DrainMachine, EndSaver, ForgetJob,
-    GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota, OpenLockSession, Oversell,
-    RecordExec, Rejection, ReleaseLock, ReleaseVolume, RemoveMachine, RemoveReplica, RemoveVolume,
-    RenewLockSession, Reply, ResealSecret, ResizeJob, RestartJob, ResumeRescheduling,
+    AcceptVolume, AcquireLock, AddMachine, AddReplica, AddUser, Cell, CloseLockSession,
+    ControlUpdate, DeleteFile, DeletePackage, DeleteSecret, DeleteService, DrainMachine, EndSaver,
+    ForgetJob, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota, OpenLockSession,
+    Oversell, RecordExec, Rejection, ReleaseLock, ReleaseVolume, RemoveMachine, RemoveReplica,
+    RemoveVolume, RenewLockSession, Reply, ResealSecret, ResizeJob, RestartJob, ResumeRescheduling,
     RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs,
     SetNoticeMax, SetPackage, SetPlatform, SetReclamation, SetSecret, SetService, SetVolume,
     UndrainMachine, UpdateJob, UseCapability, WriteFile,
@@ -138,6 +138,8 @@ mutations! {
     RemoveVolume(RemoveVolume),
     /// End the claims of a volume.
     ReleaseVolume(ReleaseVolume),
+    /// Say that what is in the directory of a volume is right.
+    AcceptVolume(AcceptVolume),
     /// Set how long the output of tasks is kept, and how much of it.
     SetLogs(SetLogs),
     /// Set the longest notice of tasks.

@@ -110,6 +110,7 @@ impl Cell {
             .is_some_and(|job| job.has_reported_health(instance.index));
         let health = if reported { Health::Unknown } else { Health::Healthy };
         self.set_phase(instance, Phase::Started { at: self.time, health, since: self.time });
+        self.volumes_are_known(instance, machine);
         self.set_latency(instance, latency);
         events.add(Subject::Task(instance), EventKind::Start { machine, latency });
         Ok(())

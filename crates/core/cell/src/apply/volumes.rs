@@ -6,7 +6,7 @@ use std::sync::Arc;
 use event::{EventKind, Subject};
 use model::{
     ClaimedVolumes, InstanceId, JobName, MachineId, MachineName, MachineVolume, TaskId, TaskIndex,
-    UserName, VolumeClaim, VolumeName, VolumeSharing,
+    UserName, VolumeClaim, VolumeContent, VolumeName, VolumeSharing,
 };
 
 use super::{Events, full};
@@ -45,6 +45,15 @@ pub struct RemoveVolume {
 /// End the claims of a volume: tasks of any user may have it from then on, with what is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseVolume {
+    /// The machine.
+    pub machine: MachineName,
+    /// The volume.
+    pub volume: VolumeName,
+}
+
+/// Say that what is in the directory of a volume is right: its next task gets it, whatever mark it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcceptVolume {
     /// The machine.
     pub machine: MachineName,
     /// The volume.
@@ -122,8 +131,13 @@ impl Change for SetVolume {
         }
         if let Some(machine) = cell.machines.get_mut(id) {
             let all = Arc::make_mut(&mut machine.volumes);
-            let new = Volume { described: Arc::clone(volume), data_of: None, claims: Vec::new() };
-            all.entry(volume.name.clone()).or_insert(new).described = Arc::clone(volume);
+            let new = || Volume::new(Arc::clone(volume));
+            let kept = all.entry(volume.name.clone()).or_insert_with(new);
+            if kept.described.path != volume.path {
+                // It is another directory.
+                *kept = new();
+            }
+            kept.described = Arc::clone(volume);
         }
         let volume = Arc::clone(volume);
         events.add(Subject::Machine(id), EventKind::VolumeAdded { volume });
@@ -176,8 +190,10 @@ impl Change for ReleaseVolume {
         }
         if let Some(machine) = cell.machines.get_mut(id)
             && let Some(volume) = Arc::make_mut(&mut machine.volumes).get_mut(volume)
-            && volume.data_of.take().is_some()
+            && (volume.first.is_some() || volume.content != VolumeContent::Accepted)
         {
+            (volume.data_of, volume.first) = (None, None);
+            volume.content = VolumeContent::Accepted;
             let volume = Arc::clone(&volume.described);
             events.add(Subject::Machine(id), EventKind::VolumeAdded { volume });
         }
@@ -185,7 +201,74 @@ impl Change for ReleaseVolume {
     }
 }
 
+impl Change for AcceptVolume {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        only_operators(cell, by, &self.machine)
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        _: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        let Self { machine: name, volume } = self;
+        let id = cell.machine_id(name)?;
+        if let Some(machine) = cell.machines.get_mut(id) {
+            let Some(kept) = Arc::make_mut(&mut machine.volumes).get_mut(volume) else {
+                return Err(rejected(name, volume, VolumeHindrance::NoSuch));
+            };
+            if kept.content != VolumeContent::Accepted {
+                kept.content = VolumeContent::Accepted;
+                let volume = Arc::clone(&kept.described);
+                events.add(Subject::Machine(id), EventKind::VolumeAdded { volume });
+            }
+        }
+        Ok(Reply::Done)
+    }
+}
+
 impl Cell {
+    /// A task has started: the directories of its volumes have their marks from now on.
+    pub(super) fn volumes_are_known(&mut self, instance: InstanceId, id: MachineId) {
+        let Some(claimed) =
+            self.jobs.get(instance.collection).and_then(|job| job.claims.get(&instance.index))
+        else {
+            return;
+        };
+        let claimed = Arc::clone(claimed);
+        let Some(machine) = self.machines.get(id).filter(|it| it.name == claimed.machine) else {
+            return;
+        };
+        let is_new = |name: &VolumeName| {
+            let volume = machine.volumes.get(name);
+            volume.is_some_and(|volume| volume.content != VolumeContent::Known)
+        };
+        let new: Vec<_> = claimed.volumes.iter().filter(|(_, name)| is_new(name)).collect();
+        if new.is_empty() {
+            return;
+        }
+        if let Some(machine) = self.machines.get_mut(id) {
+            let volumes = Arc::make_mut(&mut machine.volumes);
+            for (_, name) in new {
+                if let Some(volume) = volumes.get_mut(name) {
+                    volume.content = VolumeContent::Known;
+                }
+            }
+        }
+    }
+
+    /// The first claim of a volume of a machine, and how many more there are.
+    pub(super) fn first_claim_on(&self, id: MachineId) -> Option<(VolumeName, VolumeClaim, u64)> {
+        let machine = self.machines.get(id)?;
+        let claims = machine.volumes.values().map(|volume| volume.claims.len() as u64).sum::<u64>();
+        let mut volumes = machine.volumes.iter();
+        volumes.find_map(|(name, volume)| {
+            let first = volume.claims.first()?;
+            Some((name.clone(), first.clone(), claims.saturating_sub(1)))
+        })
+    }
+
     /// The machine of a volume that no task uses now.
     fn unused_volume(
         &self,
@@ -300,6 +383,7 @@ impl Cell {
                 if kept.described.sharing != VolumeSharing::AllUsers {
                     kept.data_of = Some(by.user.clone());
                 }
+                kept.first.get_or_insert(instance);
                 kept.claims.insert(place, by.clone());
                 let volume = volume.clone();
                 events.add(Subject::Machine(id), EventKind::VolumeClaimed { volume, by });

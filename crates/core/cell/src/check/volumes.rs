@@ -4,7 +4,7 @@
 use super::{Violation, Violations};
 use crate::bounds::{VOLUME_CLAIMS_MAX, VOLUME_LABELS_MAX, VOLUMES_OF_A_MACHINE_MAX};
 use crate::{Cell, TaskState, VolumeAsk};
-use model::{TaskId, VolumeSharing};
+use model::{TaskId, VolumeContent, VolumeSharing};
 
 impl Cell {
     pub(super) fn check_volumes(&self, found: &mut Violations) {
@@ -30,6 +30,10 @@ impl Cell {
                     && volume.claims.iter().any(|it| Some(&it.user) != volume.data_of.as_ref())
                 {
                     wrong("is claimed by another user than has data in it");
+                }
+                let is_marked = volume.content == VolumeContent::Known;
+                if volume.first.is_none() && (is_marked || !volume.claims.is_empty()) {
+                    wrong("is claimed or known, and its mark names no task");
                 }
                 if !volume.claims.is_sorted() {
                     wrong("has claims out of order");

@@ -307,6 +307,13 @@ pub enum VolumeHindrance {
     Claimed(VolumeClaim),
     /// A task uses it now.
     InUse(VolumeClaim),
+    /// A task claims it, and its machine is to leave the cell.
+    MachineLeaves {
+        /// That claim.
+        by: VolumeClaim,
+        /// How many more claims the machine's volumes have.
+        others: u64,
+    },
     /// It has data of a user, so its directory stays.
     DataOf(UserName),
     /// It has too many labels, or one that is empty, too long, or has a control character.

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use model::{
-    ClaimedVolumes, JobName, MachineVolume, MountPath, TaskIndex, UserName, VolumeClaim,
-    VolumeName, VolumeSharing,
+    ClaimedVolumes, InstanceId, JobName, MachineVolume, MountPath, TaskIndex, UserName,
+    VolumeClaim, VolumeContent, VolumeMark, VolumeName, VolumeSharing,
 };
 use spec::VolumeRequest;
 
@@ -24,6 +24,27 @@ pub struct Volume {
     pub data_of: Option<UserName>,
     /// The tasks that claim it, in order.
     pub claims: Vec<VolumeClaim>,
+    /// The task with the first claim since it has its data: the mark of its directory names it.
+    pub first: Option<InstanceId>,
+    /// What is known of its directory.
+    pub content: VolumeContent,
+}
+
+impl Volume {
+    /// A volume that nobody has claimed.
+    #[must_use]
+    pub fn new(described: Arc<MachineVolume>) -> Self {
+        let (data_of, claims, first) = (None, Vec::new(), None);
+        Self { described, data_of, claims, first, content: VolumeContent::Unknown }
+    }
+
+    /// The mark that its directory has or gets; `None`: no task has claimed it.
+    #[must_use]
+    pub fn mark(&self) -> Option<VolumeMark> {
+        let by_all = self.described.sharing == VolumeSharing::AllUsers;
+        let owner = self.data_of.clone().filter(|_| !by_all);
+        Some(VolumeMark { first: self.first?, owner, content: self.content })
+    }
 }
 
 /// A task that asks for volumes.

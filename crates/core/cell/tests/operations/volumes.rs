@@ -157,6 +157,36 @@ fn a_user_leaves_data_that_others_do_not_get() {
     "#]]);
 }
 
+/// Its next task gets it, whatever is there.
+#[test]
+fn an_operator_accepts_a_directory() {
+    session(&expect![[r#"
+        > volume m1 data /srv/data
+        ADD_VOLUME machine 1
+        done
+        > as ana accept-volume m1 data
+        refused: ana may not change the volumes of machine m1: an administrator may
+        > accept-volume m1 nothing
+        refused: machine m1 has no volume nothing: bourg machine volume list m1 lists them
+        > submit ana/db 1 volumes=data:/data
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
+        > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        CLAIM_VOLUME machine 1
+        accepted
+        > started 1-0-1
+        START 1-0-1 on 1
+        > accept-volume m1 data
+        ADD_VOLUME machine 1
+        done
+        > accept-volume m1 data
+        done
+    "#]]);
+}
+
 /// Each of them claims it.
 #[test]
 fn a_shared_volume_has_tasks_of_one_user_or_of_all() {
@@ -270,6 +300,8 @@ fn a_machine_that_leaves_takes_its_claims_along() {
         > assign 1-0-2 m2
         refused: it does not fit on machine 2: has not its data, which is in volume data of m1
         > remove m1
+        refused: the volume data of m1 is claimed by ana/db/0: bourg machine volume list m1 lists them, and bourg machine remove m1 --force ends them, so that their tasks start elsewhere without their data, which stays in the directory
+        > remove m1 force
         RELEASE_VOLUME machine 1
         UPDATE_PENDING 1-0-2
         REMOVE machine 1

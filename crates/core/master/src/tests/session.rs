@@ -130,7 +130,10 @@ impl World {
             ["for", seconds] => self.pass(Span::from_secs(number(seconds))),
             ["resume"] => self.request(Mutation::ResumeRescheduling(ResumeRescheduling)),
             ["remove", machine] => {
-                self.request(Mutation::RemoveMachine(RemoveMachine { machine: name(machine) }));
+                self.request(Mutation::RemoveMachine(RemoveMachine {
+                    machine: name(machine),
+                    force: false,
+                }));
             }
             ["lead"] => self.lead(),
             ["restart"] => self.restart(),

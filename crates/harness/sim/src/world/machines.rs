@@ -117,6 +117,10 @@ impl<C: Codec> World<C> {
         if self.injected_bug == Some(InjectedBug::KillsProductionFirst) {
             memory::turn_priorities_over(&mut order);
         }
+        if self.injected_bug == Some(InjectedBug::StaleMount) {
+            let volumes = order.tasks.iter_mut().flat_map(|desired| &mut desired.volumes);
+            volumes.for_each(|volume| volume.exclusive = false);
+        }
         if self.injected_bug == Some(InjectedBug::StaleDescription) {
             for desired in &mut order.tasks {
                 let first = machine.first.entry(desired.instance.task());

@@ -88,6 +88,9 @@ pub(crate) struct RemoveArgs {
     /// The machines.
     #[arg(value_name = "NAME", required = true)]
     names: Vec<MachineName>,
+    /// End the claims of tasks on their volumes: they start elsewhere, without their data.
+    #[arg(long)]
+    force: bool,
 }
 
 #[derive(Debug, Args)]
@@ -229,8 +232,12 @@ fn remove(cell: Target<'_>, args: &RemoveArgs) -> Done {
     with_cell(cell, async |mut connection| {
         // Report a machine that does not exist before removing any.
         for machine in machines(&mut connection, String::new(), &args.names).await? {
-            change(&mut connection, &machine.name, Change::Remove(Remove {})).await?;
+            let removed = Change::Remove(Remove { force: args.force });
+            change(&mut connection, &machine.name, removed).await?;
             eprintln!("{}: removed", machine.name);
+            for claim in volume::claims(&machine) {
+                eprintln!("{}: {claim} ended; its data stays in the directory", machine.name);
+            }
         }
         Ok(())
     })

@@ -343,7 +343,7 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
         let _infallible = write!(text, "\n{table}");
     }
     if !machine.volumes.is_empty() {
-        let headings = ["VOLUME", "PATH", "SIZE", "SHARED", "CLAIMED BY", "LABELS"];
+        let headings = ["VOLUME", "PATH", "SIZE", "USED", "SHARED", "CLAIMED BY", "LABELS"];
         let table = output::table(&headings, super::volume::rows(machine));
         let _infallible = write!(text, "\n{table}");
     }

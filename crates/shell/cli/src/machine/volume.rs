@@ -26,6 +26,12 @@ pub(crate) enum VolumeCommand {
     ///
     /// Empty the directory first, unless the next user may read what is in it.
     Release(ReleaseVolumeArgs),
+    /// Say that the directory of a volume has what it should have.
+    ///
+    /// A task does not start while the directory is another one than before, such as that below a disk
+    /// that is not mounted, or has data of another user. After you have restored its data, or decided to
+    /// begin without it, accept the directory as it is. The claims stay.
+    Accept(ReleaseVolumeArgs),
 }
 
 #[derive(Debug, Args)]
@@ -52,6 +58,9 @@ pub(crate) struct AddVolumeArgs {
         default_value = "exclusive"
     )]
     shared: VolumeSharing,
+    /// Show tasks what is in the directory, although it was of another user's volume.
+    #[arg(long)]
+    reuse: bool,
 }
 
 #[derive(Debug, Args)]
@@ -96,8 +105,25 @@ pub(super) fn volume(cell: Target<'_>, command: &VolumeCommand) -> Done {
         VolumeCommand::Rm(args) => {
             let remove = RemoveVolume { volume: args.volume.to_string(), force: args.force };
             let (machine, volume) = (&args.machine, &args.volume);
-            let said = format!("{machine}: volume {volume} removed; its directory stays");
-            change(cell, machine, &Change::RemoveVolume(remove), &said)
+            with_cell(cell, async |mut connection| {
+                let names = std::slice::from_ref(machine);
+                let found = super::machines(&mut connection, String::new(), names).await?;
+                let change = Change::RemoveVolume(remove.clone());
+                super::change(&mut connection, machine.as_str(), change).await?;
+                eprintln!("{machine}: volume {volume} removed; its directory stays");
+                let ended = found.iter().flat_map(|machine| &machine.volumes);
+                let ended = ended.filter(|status| name_of(status) == volume.as_str());
+                for claim in ended.flat_map(claims_of) {
+                    eprintln!("{machine}: {claim} ended");
+                }
+                Ok(())
+            })
+        }
+        VolumeCommand::Accept(args) => {
+            let (machine, volume) = (&args.machine, &args.volume);
+            let said =
+                format!("{machine}: volume {volume} is accepted with what is in its directory");
+            change(cell, machine, &Change::AcceptVolume(volume.to_string()), &said)
         }
         VolumeCommand::Release(args) => {
             let (machine, volume) = (&args.machine, &args.volume);
@@ -124,7 +150,32 @@ fn add(cell: Target<'_>, args: &AddVolumeArgs) -> Done {
         sharing: args.shared,
     };
     let said = format!("{}: volume {} is {}", args.machine, args.volume, args.path);
-    change(cell, &args.machine, &Change::SetVolume((&volume).into()), &said)
+    let accept = args.reuse.then(|| Change::AcceptVolume(args.volume.to_string()));
+    let changes = [Some(Change::SetVolume((&volume).into())), accept];
+    with_cell(cell, async |mut connection| {
+        for change in changes.iter().flatten() {
+            super::change(&mut connection, args.machine.as_str(), change.clone()).await?;
+        }
+        eprintln!("{said}");
+        Ok(())
+    })
+}
+
+fn name_of(status: &v1::VolumeStatus) -> &str {
+    status.volume.as_ref().map_or("", |volume| volume.name.as_str())
+}
+
+/// `the claim of ana/db/0 on volume data`, for each.
+fn claims_of(status: &v1::VolumeStatus) -> impl Iterator<Item = String> {
+    let volume = name_of(status);
+    status.claims.iter().map(move |claim| {
+        format!("the claim of {}/{}/{} on volume {volume}", claim.user, claim.job, claim.index)
+    })
+}
+
+/// The claims on the volumes of a machine, in words.
+pub(super) fn claims(machine: &v1::MachineStatus) -> impl Iterator<Item = String> {
+    machine.volumes.iter().flat_map(claims_of)
 }
 
 /// A volume with its machine.
@@ -147,7 +198,16 @@ fn list(cell: Target<'_>, args: &ListVolumesArgs) -> Done {
             &Listing {
                 items: &volumes,
                 name: |of: &v1::VolumeOfMachine| format!("{}/{}", of.machine, shown(of).0.name),
-                headings: &["MACHINE", "VOLUME", "PATH", "SIZE", "SHARED", "CLAIMED BY", "LABELS"],
+                headings: &[
+                    "MACHINE",
+                    "VOLUME",
+                    "PATH",
+                    "SIZE",
+                    "USED",
+                    "SHARED",
+                    "CLAIMED BY",
+                    "LABELS",
+                ],
                 wide: 0,
                 row,
             },
@@ -167,6 +227,7 @@ fn row(of: &v1::VolumeOfMachine) -> Vec<String> {
         volume.name.clone(),
         volume.path.clone(),
         size(&volume),
+        used(&status),
         volume.sharing.clone(),
         claimed(&status),
         labels(&volume),
@@ -178,6 +239,14 @@ fn size(volume: &v1::MachineVolume) -> String {
         0 => "-".to_owned(),
         bytes => Bytes(bytes).to_string(),
     }
+}
+
+/// `2 GiB of 10 GiB`, `disk: 30 GiB of 100 GiB` if it is a part of a file system.
+fn used(status: &v1::VolumeStatus) -> String {
+    let Some(fill) = &status.fill else { return "-".to_owned() };
+    let amount = |bytes: u64| present::amount::bytes(i64::try_from(bytes).ok());
+    let of = format!("{} of {}", amount(fill.used_bytes), amount(fill.size_bytes));
+    if fill.is_part { format!("disk: {of}") } else { of }
 }
 
 /// `ana/db/0`, `ana/db/0 and 3 more`, `nobody; has data of ana`.
@@ -207,7 +276,7 @@ pub(super) fn rows(machine: &v1::MachineStatus) -> Vec<Vec<String>> {
         .map(|status| {
             let volume = status.volume.clone().unwrap_or_default();
             let (size, claimed, labels) = (size(&volume), claimed(status), labels(&volume));
-            vec![volume.name, volume.path, size, volume.sharing, claimed, labels]
+            vec![volume.name, volume.path, size, used(status), volume.sharing, claimed, labels]
         })
         .collect()
 }

@@ -528,7 +528,7 @@ pub(crate) fn machine_status(machine: &Machine, now: Time) -> v1::MachineStatus 
         drain_waits_for: Vec::new(),
         suspect: machine.is_suspect(now),
         placed: Vec::new(),
-        volumes: machine.volumes.values().map(volume).collect(),
+        volumes: machine.volumes.values().map(|one| volume(machine, one)).collect(),
         silent_since,
         polled_by: 0,
         not_reached: String::new(),
@@ -537,11 +537,15 @@ pub(crate) fn machine_status(machine: &Machine, now: Time) -> v1::MachineStatus 
     }
 }
 
-fn volume(volume: &Volume) -> v1::VolumeStatus {
+fn volume(machine: &Machine, volume: &Volume) -> v1::VolumeStatus {
+    let mut fills = machine.report.volumes.iter();
+    let fill = fills.find(|fill| fill.volume == volume.described.name);
     v1::VolumeStatus {
         volume: Some((&*volume.described).into()),
         data_of: volume.data_of.as_ref().map(ToString::to_string).unwrap_or_default(),
         claims: volume.claims.iter().map(Into::into).collect(),
+        fill: fill.map(Into::into),
+        content: volume.content.to_string(),
     }
 }
 

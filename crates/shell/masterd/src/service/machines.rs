@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::v1;
-use api::v1::change_machine_request::{self, Change};
+use api::v1::change_machine_request::{self, Change, Remove};
 use api::v1::past_question::Question;
 use cell::{
-    AddMachine, DrainMachine, EndSaver, Machine, Mutation, ReleaseVolume, RemoveMachine,
-    RemoveVolume, Reply, SetAttributes, SetPlatform, SetVolume, UndrainMachine,
+    AcceptVolume, AddMachine, DrainMachine, EndSaver, Machine, Mutation, ReleaseVolume,
+    RemoveMachine, RemoveVolume, Reply, SetAttributes, SetPlatform, SetVolume, UndrainMachine,
 };
 use master::Spread;
 use model::{GcuFactor, MachineId, MachineName, MachineVolume, Time, VolumeName, attribute};
@@ -98,7 +98,9 @@ impl machines_server::Machines for Machines {
                 let instance = end.instance.ok_or_else(missing)?.into();
                 Mutation::EndSaver(EndSaver { machine, instance })
             }
-            Change::Remove(_) => Mutation::RemoveMachine(RemoveMachine { machine }),
+            Change::Remove(Remove { force }) => {
+                Mutation::RemoveMachine(RemoveMachine { machine, force })
+            }
             Change::SetVolume(volume) => {
                 let volume = MachineVolume::try_from(volume).map(Arc::new);
                 let volume = volume.map_err(|error| Status::invalid_argument(error.to_string()))?;
@@ -111,6 +113,10 @@ impl machines_server::Machines for Machines {
             Change::ReleaseVolume(volume) => {
                 let volume = volume_name(&volume)?;
                 Mutation::ReleaseVolume(ReleaseVolume { machine, volume })
+            }
+            Change::AcceptVolume(volume) => {
+                let volume = volume_name(&volume)?;
+                Mutation::AcceptVolume(AcceptVolume { machine, volume })
             }
             Change::SetAttributes(said) => {
                 Mutation::SetAttributes(SetAttributes { machine, changes: attributes(said)? })

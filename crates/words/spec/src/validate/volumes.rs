@@ -1,11 +1,11 @@
 //! The volumes of a job's tasks.
 
-use model::{MountPath, Span, VolumeName};
+use model::{Bytes, MountPath, Span, VolumeName, TaskIndex};
 use thiserror::Error;
 
 use super::Problems;
 use crate::path::Location;
-use crate::{JobSpec, VolumeSelector, limits};
+use crate::{JobSpec, Kind, SCRATCH_DIRECTORY, VolumeSelector, limits};
 
 /// Why a task cannot have a volume as its job asks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -33,13 +33,70 @@ pub enum VolumeProblem {
         /// Its name.
         name: VolumeName,
     },
+    /// It is at the directory in memory, or above or below it.
+    #[error(
+        "is at, above or below {SCRATCH_DIRECTORY}, which is the task's scratch: choose another path"
+    )]
+    HidesScratch,
+    /// A directory in memory is larger than the memory of a task.
+    #[error(
+        "is {is}, more than the ram of {of}, {ram}: what is in it counts as ram, so give more ram or less scratch"
+    )]
+    ScratchAboveRam {
+        /// Its size.
+        is: Bytes,
+        /// The task, in words.
+        of: String,
+        /// The limit of its memory.
+        ram: Bytes,
+    },
+    /// A directory in memory has no size.
+    #[error("is 0 B: give it a size, such as '64 MiB', or leave it out")]
+    NoScratch,
     /// It is asked for by no label.
     #[error("is empty: name a label, such as {{ ssd: 'yes' }}")]
     NoLabel,
 }
 
 impl Problems {
+    /// The directory in memory.
+    fn scratch(&mut self, job: &JobSpec) {
+        let at = Location::TOP.field("scratch");
+        self.of_a_task(&at, job.kind.is_alloc_set() && job.task.scratch.is_some());
+        let (Some(size), Kind::Job { .. }) = (job.task.scratch, &job.kind) else { return };
+        if size == Bytes(0) {
+            self.add(&at, VolumeProblem::NoScratch.into());
+        }
+        let own = |(index, change): (&TaskIndex, &crate::TaskOverride)| {
+            Some((format!("task {index}"), change.limit?.ram))
+        };
+        let all = std::iter::once(("the job".to_owned(), job.task.limit.ram));
+        let mut limits = all.chain(job.overrides.iter().filter_map(own));
+        if let Some((of, ram)) = limits.find(|(_, ram)| size > *ram) {
+            self.add(&at, VolumeProblem::ScratchAboveRam { is: size, of, ram }.into());
+        }
+        for (field, paths) in [
+            ("files", job.task.files.keys().collect::<Vec<_>>()),
+            ("secrets", job.task.secrets.keys().collect()),
+        ] {
+            for path in paths {
+                if meets_scratch(path) {
+                    let place = Location::TOP.field(field);
+                    self.add(&place.key(path), VolumeProblem::HidesScratch.into());
+                }
+            }
+        }
+        for (position, request) in job.task.volumes.iter().enumerate() {
+            if meets_scratch(request.path.as_str()) {
+                let volumes = Location::TOP.field("volumes");
+                let at = volumes.element(position);
+                self.add(&at.field("path"), VolumeProblem::HidesScratch.into());
+            }
+        }
+    }
+
     pub(super) fn volumes(&mut self, job: &JobSpec) {
+        self.scratch(job);
         let (top, all) = (Location::TOP, &job.task.volumes);
         let volumes = top.field("volumes");
         self.count(&volumes, all.len(), limits::VOLUMES_MAX, "volumes");
@@ -79,6 +136,14 @@ impl Problems {
     }
 }
 
+/// Whether one of both is the other or below it.
+fn meets_scratch(path: &str) -> bool {
+    let is_below = |one: &str, other: &str| {
+        one.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    is_below(path, SCRATCH_DIRECTORY) || is_below(SCRATCH_DIRECTORY, path)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -101,6 +166,48 @@ mod tests {
         job.task.volumes = volumes;
         change(&mut job);
         job.problems().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn scratch_is_within_the_memory_of_each_task() {
+        let with = |size: u64, change: &dyn Fn(&mut JobSpec)| {
+            problems(Vec::new(), |job| {
+                job.task.limit.ram = Bytes(64 << 20);
+                job.task.scratch = Some(Bytes(size));
+                change(job);
+            })
+        };
+        assert_eq!(with(64 << 20, &|_| {}), [""; 0]);
+        assert_eq!(
+            with(65 << 20, &|_| {}),
+            [
+                "scratch: is 65 MiB, more than the ram of the job, 64 MiB: what is in it counts as ram, so \
+                 give more ram or less scratch"
+            ]
+        );
+        assert_eq!(
+            with(0, &|_| {}),
+            ["scratch: is 0 B: give it a size, such as '64 MiB', or leave it out"]
+        );
+        let small = |job: &mut JobSpec| {
+            let limit = model::Resources { ram: Bytes(32 << 20), ..job.task.limit };
+            job.overrides.entry(TaskIndex(0)).or_default().limit = Some(limit);
+        };
+        assert_eq!(
+            with(48 << 20, &small),
+            [
+                "scratch: is 48 MiB, more than the ram of task 0, 32 MiB: what is in it counts as ram, so \
+                 give more ram or less scratch"
+            ]
+        );
+        let volume = |job: &mut JobSpec| job.task.volumes = vec![request("data", "/scratch/data")];
+        assert_eq!(
+            with(1 << 20, &volume),
+            [
+                "volumes[0].path: is at, above or below /scratch, which is the task's scratch: choose \
+                 another path"
+            ]
+        );
     }
 
     #[test]

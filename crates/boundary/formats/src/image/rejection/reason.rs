@@ -304,6 +304,10 @@ pub(super) fn volume(why: &VolumeHindrance) -> rejection::rejected_volume::Why {
         VolumeHindrance::Overlaps(other) => Why::Overlaps(other.to_string()),
         VolumeHindrance::Claimed(by) => Why::Claimed(by.into()),
         VolumeHindrance::InUse(by) => Why::InUse(by.into()),
+        VolumeHindrance::MachineLeaves { by, others } => {
+            let (by, others) = (Some(by.into()), *others);
+            Why::MachineLeaves(rejection::rejected_volume::MachineLeaves { by, others })
+        }
         VolumeHindrance::Labels => Why::Labels(v1::Nothing {}),
         VolumeHindrance::DataOf(user) => Why::DataOf(user.to_string()),
     }
@@ -319,6 +323,10 @@ pub(super) fn read_volume(
         Why::Overlaps(other) => VolumeHindrance::Overlaps(read::name(&other, "overlaps")?),
         Why::Claimed(by) => VolumeHindrance::Claimed(by.try_into().field("claimed")?),
         Why::InUse(by) => VolumeHindrance::InUse(by.try_into().field("inUse")?),
+        Why::MachineLeaves(leaves) => VolumeHindrance::MachineLeaves {
+            by: read::message(leaves.by, "by").field("machineLeaves")?,
+            others: leaves.others,
+        },
         Why::Labels(v1::Nothing {}) => VolumeHindrance::Labels,
         Why::DataOf(user) => VolumeHindrance::DataOf(read::name(&user, "dataOf")?),
     })

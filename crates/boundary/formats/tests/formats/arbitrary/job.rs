@@ -186,6 +186,7 @@ fn valid_task() -> BoxedStrategy<TaskSpec> {
             logs,
             volumes: Vec::new(),
             outputs: OutputPolicy::default(),
+            scratch: None,
         },
     );
     with_cpu(task, Just(false))
@@ -442,6 +443,7 @@ pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
                     paths: ["out".parse().expect("a path")].into(),
                     keep: Some(Span::from_secs(3_600)),
                 },
+                scratch: Some(Bytes(4 << 20)),
             }
         },
     );

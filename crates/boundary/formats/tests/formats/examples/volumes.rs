@@ -4,9 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::{
-    EventKind, Mutation, Rejection, ReleaseVolume, RemoveVolume, SetVolume, Volume, VolumeHindrance,
+    AcceptVolume, EventKind, Mutation, Rejection, ReleaseVolume, RemoveVolume, SetVolume, Volume,
+    VolumeHindrance,
 };
-use model::{Bytes, MachineVolume, TaskIndex, VolumeClaim, VolumeName, VolumeSharing};
+use model::{
+    Bytes, CollectionId, Generation, InstanceId, MachineVolume, TaskIndex, VolumeClaim,
+    VolumeContent, VolumeName, VolumeSharing,
+};
 
 use super::{name, words};
 
@@ -29,12 +33,19 @@ fn claim() -> VolumeClaim {
     }
 }
 
+fn first() -> InstanceId {
+    let (collection, index) = (CollectionId(7), TaskIndex(3));
+    InstanceId { collection, index, generation: Generation(2) }
+}
+
 /// A volume with a claim, and one whose data waits for its user.
 pub(super) fn of_a_machine() -> BTreeMap<VolumeName, Volume> {
     let claimed = Volume {
         described: volume(VolumeSharing::Exclusive),
         data_of: Some(name("ana")),
         claims: vec![claim()],
+        first: Some(first()),
+        content: VolumeContent::Known,
     };
     let left = MachineVolume {
         name: name("left"),
@@ -43,7 +54,12 @@ pub(super) fn of_a_machine() -> BTreeMap<VolumeName, Volume> {
         labels: words([]),
         sharing: VolumeSharing::OneUser,
     };
-    let left = Volume { described: Arc::new(left), data_of: Some(name("ben")), claims: Vec::new() };
+    let left = Volume {
+        data_of: Some(name("ben")),
+        first: Some(first()),
+        content: VolumeContent::Accepted,
+        ..Volume::new(Arc::new(left))
+    };
     [claimed, left].map(|volume| (volume.described.name.clone(), volume)).into()
 }
 
@@ -57,6 +73,7 @@ pub(super) fn mutations() -> Vec<Mutation> {
         set(VolumeSharing::AllUsers),
         RemoveVolume { machine: name("m3"), volume: name("data"), force: true }.into(),
         ReleaseVolume { machine, volume: volume_name }.into(),
+        AcceptVolume { machine: name("m3"), volume: name("data") }.into(),
     ]
 }
 
@@ -78,6 +95,7 @@ pub(super) fn rejections() -> Vec<Rejection> {
         rejected(VolumeHindrance::Overlaps(name("more"))),
         rejected(VolumeHindrance::Claimed(claim())),
         rejected(VolumeHindrance::InUse(claim())),
+        rejected(VolumeHindrance::MachineLeaves { by: claim(), others: 2 }),
         rejected(VolumeHindrance::Labels),
         rejected(VolumeHindrance::DataOf(name("ben"))),
     ]

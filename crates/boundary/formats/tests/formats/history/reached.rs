@@ -292,6 +292,7 @@ fn of_job(job: &Job) -> impl Iterator<Item = String> {
         (!job.spec.task.kernel_features.is_empty(), "has kernel features".to_owned()),
         (job.spec.task.api, "has tasks with api".to_owned()),
         (job.spec.task.memory_slack, "may use slack memory".to_owned()),
+        (job.spec.task.scratch.is_some(), "has scratch".to_owned()),
         (job.spec.max_per_switch.is_some(), "has a maximum per switch".to_owned()),
     ];
     words.into_iter().filter_map(|(is, word)| is.then_some(word))

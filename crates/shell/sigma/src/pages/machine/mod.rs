@@ -45,6 +45,7 @@ pub(super) async fn page(asker: &mut PageClient, name: &str) -> Result<Page, Pro
         Part::new("resources", tasks::resources(asker, &machine, used.as_deref())),
         Part::new("tasks", tasks::table(asker, &machine, used.as_deref())),
         Part::new("saving", saving(asker, &machine)),
+        Part::new("volumes", volumes(&machine)),
         Part::new("attributes", attributes(asker, &machine)),
         Part::new(
             "history",
@@ -261,6 +262,52 @@ fn saving(asker: &PageClient, machine: &v1::MachineStatus) -> Markup {
                 td class="num" { (saving.attempts) }
                 td class="nowrap" { (show::ago(saving.until, asker.now)) }
             } } }
+        } }
+    }
+}
+
+/// Its volumes, how full they are, and whose data is in them.
+fn volumes(machine: &v1::MachineStatus) -> Markup {
+    if machine.volumes.is_empty() {
+        return html! {};
+    }
+    let amount = |bytes: u64| show::bytes(i64::try_from(bytes).ok());
+    html! {
+        h2 { "Volumes" }
+        div class="scroll" { table {
+            thead { tr {
+                th scope="col" { "Volume" }
+                th scope="col" { "Directory" }
+                th scope="col" { "Used" }
+                th scope="col" { "Claimed by" }
+            } }
+            tbody { @for status in &machine.volumes {
+                @let volume = status.volume.clone().unwrap_or_default();
+                tr {
+                    th scope="row" { (volume.name) }
+                    td class="mono" { (volume.path) }
+                    td class="nowrap" {
+                        @match &status.fill {
+                            None => "-",
+                            Some(fill) => {
+                                @if fill.is_part { "disk: " }
+                                (amount(fill.used_bytes)) " of " (amount(fill.size_bytes))
+                            }
+                        }
+                    }
+                    td {
+                        @match status.claims.as_slice() {
+                            [] if status.data_of.is_empty() => "-",
+                            [] => { "nobody; has data of " (status.data_of) }
+                            claims => {
+                                @for claim in claims {
+                                    div { (claim.user) "/" (claim.job) "/" (claim.index) }
+                                }
+                            }
+                        }
+                    }
+                }
+            } }
         } }
     }
 }
