@@ -21,7 +21,7 @@ mod user;
 mod volumes;
 
 pub(crate) use credentials::Tokens;
-pub use credentials::{Credentials, Token, TokenUse};
+pub use credentials::{Admission, Credentials, Token, TokenUse};
 pub use job::{
     Counts, Demand, Health, Job, JobParts, JobState, LastIncarnation, Phase, Placement, Task,
     TaskState,

@@ -28,13 +28,17 @@ pub(crate) enum Command {
     Show(show::ShowArgs),
     /// Issue a one-time token with which a machine joins the cell: bourg borglet --join.
     ///
-    /// The machine is new, or replaces its certificate and address. The token is a secret and the
-    /// only output on stdout.
+    /// The machine is new, or replaces its certificate and address. With --uses, many new machines
+    /// join with one token, each once, under names that begin with NAME. The token is a secret and
+    /// the only output on stdout.
     Token(token::TokenArgs),
+    /// List the join tokens, and which machines have used them.
+    Tokens(token::TokensArgs),
     /// Reject all certificates and tokens of a machine, and stop polling it.
     ///
     /// Its tasks are rescheduled like those of a machine that does not answer. The machine can join
-    /// again with a new token.
+    /// again with a new token. Given what a token for many machines was issued for, it ends that
+    /// token, and no machine.
     Revoke(token::RevokeArgs),
     /// Add a machine that has a certificate, or change the address of one.
     Add(AddArgs),
@@ -139,6 +143,7 @@ pub(super) fn machine(cell: Target<'_>, command: &Command) -> Done {
     match command {
         Command::Show(args) => show::show(cell, args),
         Command::Token(args) => token::token(cell, args),
+        Command::Tokens(args) => token::tokens(cell, args),
         Command::Revoke(args) => token::revoke(cell, args),
         Command::Add(args) => add(cell, args),
         Command::Drain(args) => drain(cell, args),
