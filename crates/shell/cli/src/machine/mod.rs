@@ -2,14 +2,13 @@
 
 mod drain;
 mod obey;
+mod set;
 mod show;
 mod token;
 mod volume;
 
-use std::str::FromStr;
-
 use api::v1;
-use api::v1::change_machine_request::{Change, Remove, SetAttributes, Undrain};
+use api::v1::change_machine_request::{Change, Remove, Undrain};
 use clap::{Args, Subcommand};
 use client::Connection;
 use client::Target;
@@ -59,8 +58,10 @@ pub(crate) enum Command {
     Obey(obey::ObeyArgs),
     /// Remove empty machines.
     Remove(RemoveArgs),
-    /// Set attributes of a machine, which override those that it reports.
-    Set(SetArgs),
+    /// Set attributes of machines, which override those that they report.
+    ///
+    /// Machines are named, or selected by their attributes with -l.
+    Set(set::SetArgs),
     /// Give machines volumes, and list and take them.
     #[command(subcommand)]
     Volume(volume::VolumeCommand),
@@ -95,15 +96,6 @@ pub(crate) struct RemoveArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct SetArgs {
-    /// The machine.
-    name: MachineName,
-    /// NAME=VALUE to set an attribute, or NAME- to remove the override.
-    #[arg(value_name = "ATTRIBUTE", required = true)]
-    changes: Vec<AttributeChange>,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct PlatformArgs {
     /// A platform, as its machines report it. Default: all.
     platform: Option<String>,
@@ -112,31 +104,6 @@ pub(crate) struct PlatformArgs {
     /// Output format: table, wide, json, yaml, name, or the path of a field.
     #[arg(short, long, default_value = "table", conflicts_with = "factor")]
     output: Format,
-}
-
-/// An attribute override: `gpu=H200`, or `gpu-` to remove it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AttributeChange {
-    name: String,
-    value: Option<String>,
-}
-
-impl FromStr for AttributeChange {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, value) = match text.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (text.strip_suffix('-').unwrap_or_default(), None),
-        };
-        match name {
-            "" => Err(format!(
-                "'{}' is not an attribute change: use gpu=H200 to set one, or gpu- to remove the override",
-                text.escape_debug()
-            )),
-            name => Ok(Self { name: name.to_owned(), value }),
-        }
-    }
 }
 
 pub(super) fn machine(cell: Target<'_>, command: &Command) -> Done {
@@ -150,7 +117,7 @@ pub(super) fn machine(cell: Target<'_>, command: &Command) -> Done {
         Command::Undrain(which) => undrain(cell, which),
         Command::Obey(args) => obey::obey(cell, args),
         Command::Remove(args) => remove(cell, args),
-        Command::Set(args) => set(cell, args),
+        Command::Set(args) => set::set(cell, args),
         Command::Volume(command) => volume::volume(cell, command),
         Command::Platform(args) => platform(cell, args),
     }
@@ -241,32 +208,6 @@ fn remove(cell: Target<'_>, args: &RemoveArgs) -> Done {
     })
 }
 
-fn set(cell: Target<'_>, args: &SetArgs) -> Done {
-    let mut changes = SetAttributes::default();
-    for AttributeChange { name, value } in &args.changes {
-        if changes.set.contains_key(name) || changes.unset.contains(name) {
-            let name = name.escape_debug();
-            return Err(Failure::usage(format!("error: {name} is given twice")));
-        }
-        match value {
-            Some(value) => drop(changes.set.insert(name.clone(), value.clone())),
-            None => changes.unset.push(name.clone()),
-        }
-    }
-    with_cell(cell, async |mut connection| {
-        let machine = args.name.as_str();
-        change(&mut connection, machine, Change::SetAttributes(changes.clone())).await?;
-        for AttributeChange { name, value } in &args.changes {
-            let name = name.escape_debug();
-            match value {
-                Some(value) => eprintln!("{machine}: {name} = {}", value.escape_debug()),
-                None => eprintln!("{machine}: {name} is no longer overridden"),
-            }
-        }
-        Ok(())
-    })
-}
-
 fn platform(cell: Target<'_>, args: &PlatformArgs) -> Done {
     with_cell(cell, async |mut connection| match (&args.platform, args.factor) {
         (Some(platform), Some(factor)) => set_platform(&mut connection, platform, factor).await,
@@ -324,24 +265,4 @@ async fn list_platforms(connection: &mut Connection, one: Option<&str>, format: 
             },
         },
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_attribute_change_needs_a_name() {
-        let changes = |text: &str| {
-            text.parse::<AttributeChange>().map(|changes| (changes.name, changes.value))
-        };
-        let of = |name: &str, value: Option<&str>| Ok((name.to_owned(), value.map(str::to_owned)));
-        assert_eq!(changes("gpu=H200"), of("gpu", Some("H200")));
-        assert_eq!(changes("gpu="), of("gpu", Some("")));
-        assert_eq!(changes("power-domain=a=b"), of("power-domain", Some("a=b")));
-        assert_eq!(changes("power-domain-"), of("power-domain", None));
-        for bad in ["", "-", "=x", "gpu"] {
-            assert!(changes(bad).is_err(), "{bad}");
-        }
-    }
 }
