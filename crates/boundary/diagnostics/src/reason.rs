@@ -2,7 +2,7 @@
 
 use cell::bounds::{
     ATTRIBUTE_CHANGES_MAX, FILE_BYTES_MAX, GRANT_AMOUNT_MAX, LOCK_LEASE_MAX, LOCK_LEASE_MIN,
-    NOTICE_MAX, OVERSELL_PERCENT_MAX, READERS_OF_A_PACKAGE_MAX, SEALED_BYTES_MAX,
+    NOTICE_MAX, OVERSELL_PERCENT_MAX, READERS_OF_A_PACKAGE_MAX, SEALED_BYTES_MAX, TOKEN_USES_MAX,
     USERS_OF_A_SERVICE_MAX,
 };
 use cell::{
@@ -101,6 +101,9 @@ pub(crate) fn out_of_bounds(out: &OutOfBounds) -> String {
         OutOfBounds::Notice(asked) => format!("a notice of {asked}: the maximum is {NOTICE_MAX}"),
         OutOfBounds::Batch(asked) => {
             format!("a batch has 1 to {} tasks, not {asked}", limits::TASKS_MAX)
+        }
+        OutOfBounds::TokenUses(asked) => {
+            format!("a join token admits 1 to {TOKEN_USES_MAX} machines, not {asked}")
         }
         OutOfBounds::Tasks(asked) => {
             format!("a job has at most {} tasks, not {asked}", limits::TASKS_MAX)

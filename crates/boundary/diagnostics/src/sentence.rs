@@ -4,7 +4,7 @@ use cell::bounds::{
     CERTIFICATE_VALIDITY_MAX, CERTIFICATE_VALIDITY_MIN, DESCRIPTIONS_OF_A_JOB_BYTES_MAX,
     TOKEN_VALIDITY_MAX, TOKEN_VALIDITY_MIN,
 };
-use cell::{EndsWith, Rejection};
+use cell::{EndsWith, NotAdmitted, Rejection};
 use spec::{AutoscaleProblem, ProblemKind};
 
 use crate::permission::{Doing, Whoever};
@@ -226,6 +226,26 @@ pub fn sentence(rejection: &Rejection) -> String {
              was not you, have the machine revoked (bourg machine revoke {machine}); ask an \
              administrator for another token (bourg machine token {machine})"
         ),
+        Rejection::NotAdmitted { machine, token, why } => match why {
+            NotAdmitted::Name if machine == token => format!(
+                "the join token is for machines whose names begin with {token}: give the name of \
+                 this one with --name"
+            ),
+            NotAdmitted::Name => format!(
+                "the join token is for {token}, or for machines whose names begin with it, not for \
+                 {machine}: give the machine's name with --name"
+            ),
+            NotAdmitted::Known => format!(
+                "there is a machine {machine}, or its name is revoked, and this join token is for \
+                 new machines: ask an administrator for a token of its own (bourg machine token \
+                 {machine})"
+            ),
+            NotAdmitted::Spent { most } => format!(
+                "the join token for machines {token}* has admitted {most} machines, as many as it \
+                 may: ask an administrator for another (bourg machine token {token} --uses \
+                 NUMBER)"
+            ),
+        },
         Rejection::ReplicaTokenUsed(replica) => format!(
             "the join token for replica {replica} was already used with another key: if that \
              was not you, whoever used it has the cell's authority; remove the replica (bourg \

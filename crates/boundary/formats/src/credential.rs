@@ -11,6 +11,7 @@ pub(crate) fn enrol_of(enrol: v1::Enrol) -> Result<Op, Malformed> {
     Ok(Op::Enrol {
         token: read::serial(&enrol.token, "token")?,
         key: read::key(&enrol.key, "key")?,
+        machine: read::optional_name(&enrol.machine, "machine")?,
         address: enrol.address,
         certificate: read::serial(&enrol.certificate, "certificate")?,
         validity: read::span(enrol.validity, "validity")?,
@@ -51,5 +52,6 @@ pub(crate) fn issue_of(issue: &v1::IssueToken) -> Result<Mutation, Malformed> {
         machine: read::name(&issue.machine, "machine")?,
         serial: read::serial(&issue.serial, "serial")?,
         validity: read::span(issue.validity, "validity")?,
+        most: issue.most,
     }))
 }

@@ -117,13 +117,16 @@ impl From<&Op> for v1::Op {
             }
             Op::AllowRescheduling => Kind::AllowRescheduling(v1::Nothing {}),
             Op::MeterQuota => Kind::MeterQuota(v1::Nothing {}),
-            Op::Enrol { token, key, address, certificate, validity } => Kind::Enrol(v1::Enrol {
-                token: token.to_string(),
-                key: key.to_string(),
-                address: address.clone(),
-                certificate: certificate.to_string(),
-                validity: Some(api::duration(*validity)),
-            }),
+            Op::Enrol { token, key, machine, address, certificate, validity } => {
+                Kind::Enrol(v1::Enrol {
+                    token: token.to_string(),
+                    key: key.to_string(),
+                    machine: machine.as_ref().map(ToString::to_string).unwrap_or_default(),
+                    address: address.clone(),
+                    certificate: certificate.to_string(),
+                    validity: Some(api::duration(*validity)),
+                })
+            }
             Op::JoinReplica { replica, token, key } => Kind::JoinReplica(v1::JoinReplica {
                 replica: replica.0,
                 token: token.to_string(),

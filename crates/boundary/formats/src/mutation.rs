@@ -142,11 +142,12 @@ impl From<&Mutation> for MutationMessage {
                     granted: *granted,
                 })
             }
-            Mutation::IssueToken(IssueToken { machine, serial, validity }) => {
+            Mutation::IssueToken(IssueToken { machine, serial, validity, most }) => {
                 Self::IssueToken(v1::IssueToken {
                     machine: machine.to_string(),
                     serial: serial.to_string(),
                     validity: Some(api::duration(*validity)),
+                    most: *most,
                 })
             }
             Mutation::IssueReplicaToken(IssueReplicaToken { replica, serial, validity }) => {

@@ -119,6 +119,8 @@ pub const CERTIFICATES_OF_A_MACHINE_MAX: usize = 8;
 pub const MACHINE_CERTIFICATE_VALIDITY_MIN: Span = Span::from_secs(1);
 /// Maximum number of unexpired join tokens.
 pub const TOKENS_MAX: usize = 10_000;
+/// Maximum number of machines that one join token admits.
+pub const TOKEN_USES_MAX: u32 = 1_000;
 /// Minimum validity of a join token.
 pub const TOKEN_VALIDITY_MIN: Span = Span::from_secs(60);
 /// Maximum validity of a join token: a week.

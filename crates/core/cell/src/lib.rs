@@ -69,7 +69,7 @@ pub use model::{
 pub use outcome::{Applied, AssignmentRefused, NoAlloc, NoVictim, ObservationRefused, Outcome};
 pub use rejection::{
     CellPermission, Countable, DrainProblem, EndsWith, GrantProblem, JobPermission,
-    LimitsHindrance, MachinePermission, NewerUpdate, NewerUpdateState, OutOfBounds,
+    LimitsHindrance, MachinePermission, NewerUpdate, NewerUpdateState, NotAdmitted, OutOfBounds,
     PackagePermission, PackageProblem, Permission, Permitted, ReferenceField, Rejection,
     RejectionClass, ReplicaPermission, ServicePermission, ServiceProblem, Shareable, TextField,
     UpdateHindrance, UserPermission, VolumeHindrance,
@@ -77,11 +77,12 @@ pub use rejection::{
 pub use reply::{Reply, Submission};
 pub use shortfall::{ExpiringQuota, Oversold, Shortfall};
 pub use state::{
-    Act, Cell, Changing, Content, Counts, Credentials, Demand, Drain, FailureDomain, File, Health,
-    Holder, Inputs, Job, JobParts, JobState, LastIncarnation, LeftOut, Lock, LockSession, Machine,
-    MachineState, MachineTasks, Metering, NoAddress, NoVolume, Notices, PastVersion, Phase,
-    Placement, Replica, ReplicaToken, Rescheduling, Reserved, Session, SharedUse, Stages, Task,
-    TaskState, Token, TokenUse, Update, UpdateState, User, VersionEnd, Volume, VolumeAsk, crashes,
+    Act, Admission, Cell, Changing, Content, Counts, Credentials, Demand, Drain, FailureDomain,
+    File, Health, Holder, Inputs, Job, JobParts, JobState, LastIncarnation, LeftOut, Lock,
+    LockSession, Machine, MachineState, MachineTasks, Metering, NoAddress, NoVolume, Notices,
+    PastVersion, Phase, Placement, Replica, ReplicaToken, Rescheduling, Reserved, Session,
+    SharedUse, Stages, Task, TaskState, Token, TokenUse, Update, UpdateState, User, VersionEnd,
+    Volume, VolumeAsk, crashes,
 };
 
 pub use total::Total;

@@ -20,8 +20,8 @@ pub use permission::{
 };
 pub use reason::{
     Countable, DrainProblem, EndsWith, GrantProblem, LimitsHindrance, NewerUpdate,
-    NewerUpdateState, OutOfBounds, PackageProblem, ReferenceField, ServiceProblem, Shareable,
-    TextField, UpdateHindrance, VolumeHindrance,
+    NewerUpdateState, NotAdmitted, OutOfBounds, PackageProblem, ReferenceField, ServiceProblem,
+    Shareable, TextField, UpdateHindrance, VolumeHindrance,
 };
 
 use crate::{Oversold, Shortfall};
@@ -397,6 +397,15 @@ pub enum Rejection {
     TokenExpired(MachineName),
     /// The join token was used with another key.
     TokenUsed(MachineName),
+    /// The join token does not admit the machine.
+    NotAdmitted {
+        /// The machine.
+        machine: MachineName,
+        /// What the token is for: a machine, or the beginning of the names of many.
+        token: MachineName,
+        /// Why not.
+        why: NotAdmitted,
+    },
     /// A replica's join token was used with another key.
     ReplicaTokenUsed(ReplicaId),
     /// The validity of a join token is too short or too long.
@@ -602,6 +611,7 @@ impl Rejection {
             | Self::NoSuchToken(_)
             | Self::TokenExpired(_)
             | Self::TokenUsed(_)
+            | Self::NotAdmitted { .. }
             | Self::ReplicaTokenUsed(_)
             | Self::MachineRevoked(_) => RejectionClass::PermissionDenied,
             Self::NoSuchSession(_)

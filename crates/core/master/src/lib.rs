@@ -292,7 +292,7 @@ fn about(op: &Op) -> Option<MachineId> {
 fn joining(cell: &Cell, op: &Op) -> Option<MachineId> {
     let name = match op {
         Op::Request { mutation: Mutation::AddMachine(cell::AddMachine { name, .. }), .. } => name,
-        Op::Enrol { token, .. } => &cell.token(*token)?.machine,
+        Op::Enrol { token, machine, .. } => cell.token(*token)?.joins(machine.as_ref()),
         _ => return None,
     };
     let machine = cell.machine_named(name)?;

@@ -62,6 +62,8 @@ pub struct Values {
     pub serial: BoxedStrategy<Serial>,
     /// Serial numbers of replicas' tokens.
     pub replica_serial: BoxedStrategy<Serial>,
+    /// How many machines a token admits, if it is for many.
+    pub token_uses: BoxedStrategy<Option<u32>>,
     /// Validity of certificates and tokens.
     pub validity: BoxedStrategy<Span>,
     /// Replicas.
@@ -223,6 +225,7 @@ impl Values {
             platform: Just("p".to_owned()).boxed(),
             factor: one_of(&["0.5", "1", "2"]),
             serial: (0..5_u8).prop_map(|number| Serial([number; Serial::BYTES])).boxed(),
+            token_uses: prop::option::weighted(0.5, 0..4_u32).boxed(),
             replica_serial: Just(Serial([9; Serial::BYTES])).boxed(),
             validity: prop_oneof![9 => seconds, 1 => any::<u64>().prop_map(Span)].boxed(),
             replica: small_or_huge().prop_map(ReplicaId).boxed(),
@@ -379,7 +382,9 @@ fn replicas(values: &Values) -> BoxedStrategy<Mutation> {
 
 fn enrolment(values: &Values) -> BoxedStrategy<Mutation> {
     prop_oneof![
-        4 => mutation!(values, IssueToken { machine: machine, serial: serial, validity: validity }),
+        4 => mutation!(values, IssueToken {
+            machine: machine, serial: serial, validity: validity, most: token_uses
+        }),
         1 => mutation!(values, RevokeMachine { machine: machine }),
         2 => mutation!(values, IssueReplicaToken {
             replica: replica, serial: replica_serial, validity: validity

@@ -137,11 +137,20 @@ impl Names<'_> {
                 Op::Enrol {
                     token: serial(token)?,
                     key: key(of)?,
+                    machine: None,
                     address: (*address).to_owned(),
                     certificate: serial(certificate)?,
                     validity: validity(length, HOUR)?,
                 }
             }
+            ["enrol-as", name, token, of, address, certificate] => Op::Enrol {
+                token: serial(token)?,
+                key: key(of)?,
+                machine: Some(MachineName::new(name)?),
+                address: (*address).to_owned(),
+                certificate: serial(certificate)?,
+                validity: HOUR,
+            },
             ["renew", machine, old, certificate, length @ ..] if length.len() <= 1 => {
                 Op::RenewMachine {
                     machine: MachineName::new(machine)?,

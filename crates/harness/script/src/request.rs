@@ -190,6 +190,14 @@ fn administration(words: &[&str]) -> Result<Mutation, ScriptError> {
             machine: machine(name)?,
             serial: serial(number)?,
             validity: validity(length, HOUR)?,
+            most: None,
+        }
+        .into(),
+        ["tokens", most, name, number, length @ ..] if length.len() <= 1 => IssueToken {
+            machine: machine(name)?,
+            serial: serial(number)?,
+            validity: validity(length, HOUR)?,
+            most: Some(small_number(most)?),
         }
         .into(),
         ["revoke-machine", name] => RevokeMachine { machine: machine(name)? }.into(),

@@ -4,7 +4,7 @@ use std::os::fd::RawFd;
 use std::path::PathBuf;
 
 use clap::Args;
-use model::{Bytes, MilliCores, PortRange, Subnet};
+use model::{Bytes, MachineName, MilliCores, PortRange, Subnet};
 use process::arguments::{ListenArgs, dialled};
 use process::joining::Given;
 use process::reached_at;
@@ -25,6 +25,9 @@ pub struct BorgletArgs {
     /// once the machine has joined.
     #[arg(long, value_name = "TOKEN")]
     join: Option<Given>,
+    /// The name of this machine, which a token for many machines needs. Only with --join.
+    #[arg(long, value_name = "MACHINE", requires = "join")]
+    name: Option<MachineName>,
     /// The address at which the masters reach this Borglet. Default: the listening address, with
     /// this host's name if it listens on all interfaces.
     #[arg(long, value_name = "HOST:PORT", value_parser = dialled)]
@@ -95,6 +98,7 @@ pub fn start(args: BorgletArgs) -> anyhow::Result<()> {
         directory: args.dir,
         stem: "borglet".to_owned(),
         join: args.join,
+        name: args.name,
         address: args.address.map_or_else(|| reached_at(&listener), Ok)?,
         masters: args.master,
         ports: args.ports,

@@ -64,7 +64,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use dns::Zone;
-use model::{Bytes, CellName, PortRange, Subnet};
+use model::{Bytes, CellName, MachineName, PortRange, Subnet};
 use process::joining::{self, Given, Joining};
 use process::renewal::{Masters, Renewed};
 use process::{notify, shutdown};
@@ -94,6 +94,8 @@ struct Options {
     pub(crate) stem: String,
     /// The token with which it joins the cell, and its address then, as `host:port`.
     pub(crate) join: Option<Given>,
+    /// The name by which it joins, if the token does not say it.
+    pub(crate) name: Option<MachineName>,
     pub(crate) address: String,
     /// The addresses of the masters from the flags; they renew its certificate.
     pub(crate) masters: Vec<String>,
@@ -269,7 +271,7 @@ fn run(mut options: Options, listener: TcpListener) -> anyhow::Result<()> {
 async fn join(options: &Options) -> anyhow::Result<Credentials> {
     let Options { credentials: directory, stem, join, .. } = options;
     if let Some(joining) = Joining::new(directory, join.as_ref())? {
-        return joining.as_machine(stem, &options.address).await;
+        return joining.as_machine(stem, options.name.as_ref(), &options.address).await;
     }
     let read = Credentials::read(directory, stem);
     read.context(

@@ -262,9 +262,13 @@ fn detail(record: &Record) -> String {
             format!("{user}, certificate {} until {until}", certificate.serial)
         }
         EventKind::UserRevoked { user } => user.to_string(),
-        EventKind::TokenIssued { machine, token } => {
+        EventKind::TokenIssued { machine, token, most } => {
             let until = shown(token.expires);
-            format!("to {machine}, number {} until {until}", token.serial)
+            let to = match most {
+                Some(most) => format!("{most} machines {machine}*"),
+                None => machine.to_string(),
+            };
+            format!("to {to}, number {} until {until}", token.serial)
         }
         EventKind::MachineEnrolled { token, certificate } => {
             let (number, until) = (certificate.serial, shown(certificate.expires));

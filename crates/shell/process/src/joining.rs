@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail, ensure};
 use api::v1;
-use model::{ReplicaId, Serial};
+use model::{MachineName, ReplicaId, Serial};
 use rpc::service::enrolment_client::EnrolmentClient;
 use rpc::token::{BadToken, MAX_TOKEN_CHARS};
 use rpc::{Authority, Credentials, Expect, JoinToken, NewKey, Role, Rotating};
@@ -156,9 +156,16 @@ impl<'a> Joining<'a> {
     }
 
     /// Joins as the Borglet of a machine; returns after writing its credentials to the directory.
-    pub async fn as_machine(&self, stem: &str, address: &str) -> anyhow::Result<Credentials> {
+    /// A token for many machines needs the name of this one.
+    pub async fn as_machine(
+        &self,
+        stem: &str,
+        name: Option<&MachineName>,
+        address: &str,
+    ) -> anyhow::Result<Credentials> {
         let signing_request = self.key()?.request_pem()?;
-        let request = v1::EnrolRequest { signing_request, address: address.to_owned() };
+        let machine = name.map(ToString::to_string).unwrap_or_default();
+        let request = v1::EnrolRequest { signing_request, address: address.to_owned(), machine };
         let enrol =
             async |mut client: EnrolmentClient<Channel>, request| client.enrol(request).await;
         let answer = self.ask(request, enrol).await?;

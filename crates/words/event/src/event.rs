@@ -470,12 +470,14 @@ pub enum EventKind {
         /// How it ended.
         end: ExecEnd,
     },
-    /// A join token was issued for a machine.
+    /// A join token was issued for a machine, or for many.
     TokenIssued {
-        /// The machine.
+        /// The machine; or the beginning of the names of many.
         machine: MachineName,
         /// The token's certificate.
         token: Certificate,
+        /// How many machines it admits if it is for many.
+        most: Option<u32>,
     },
     /// A machine joined with a token.
     MachineEnrolled {

@@ -154,6 +154,43 @@ fn a_token_is_good_once_and_for_its_machine() {
 }
 
 #[test]
+fn one_token_admits_many_machines_until_it_is_spent_or_revoked() {
+    let cell = Cell::start();
+    let token = token(&cell, "rack --uses 2");
+    let join = |name: &'static str| {
+        let mut machine = Machine::in_its_directory(&cell, name);
+        machine.start_with(&["--join", &token, "--name", name]);
+        machine.is("up");
+        machine
+    };
+    let joins = |flags: &str| {
+        let stranger = "bourg borglet --dir stranger --listen 127.0.0.1:0";
+        cell.fails(1, &format!("rm -rf stranger; echo {token} | {stranger} --join - {flags}"))
+    };
+    let first = join("rack-1");
+    let said = joins("");
+    assert!(said.contains("give the name of this one with --name"), "{said}");
+    let said = joins("--name rock-1");
+    assert!(said.contains("begin with it, not for rock-1"), "{said}");
+    let said = joins("--name rack-1");
+    assert!(said.contains("was already used with another key"), "{said}");
+    let _second = join("rack-2");
+    let said = joins("--name rack-3");
+    assert!(said.contains("has admitted 2 machines, as many as it may"), "{said}");
+    let listed = cell.ok("bourg machine tokens");
+    assert!(listed.contains("rack*") && listed.contains("2 of 2"), "{listed}");
+    assert!(cell.ok("bourg machine tokens -o wide").contains("rack-1 rack-2"));
+    cell.ok("bourg machine revoke rack");
+    assert!(!cell.ok("bourg machine tokens").contains("rack*"));
+    let said = joins("--name rack-3");
+    assert!(said.contains("is unknown"), "{said}");
+    first.is("up");
+    cell.ok("bourg user add eve");
+    let said = cell.fails(3, "bourg --cell ./eve machine tokens");
+    assert!(said.contains("eve may not see join tokens"), "{said}");
+}
+
+#[test]
 fn a_revoked_machine_is_not_talked_to_until_it_has_another_certificate() {
     let cell = Cell::start_with(&["--poll-interval", "200ms", "--missed-polls", "2"]);
     let first = token(&cell, "m1");

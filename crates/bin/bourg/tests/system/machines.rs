@@ -161,7 +161,18 @@ fn attributes_set_by_an_operator_decide_which_tasks_run() {
     assert_eq!(cell.ok("bourg status train -o counts.healthy"), "1\n", "what runs there stays");
 
     let said = cell.fails(2, &format!("bourg machine set {m} gpu"));
-    assert!(said.contains("'gpu' is not an attribute change: use gpu=H200"), "{said}");
+    assert!(said.contains("no attribute is given: use gpu=H200"), "{said}");
+    let planned = cell.ok("bourg machine set -l rack=r7 rack=r8 tier=1 --plan");
+    assert_eq!(
+        planned,
+        format!("{m}: rack would be r8, is r7\n{m}: tier would be 1, is not set\n")
+    );
+    let said = says(&cell, "bourg machine set -l rack=r7,!gpu tier=1");
+    assert!(said.contains(&format!("{m}: tier = 1\n")), "{said}");
+    assert_eq!(shown(&cell, &m)["operatorAttributes"]["rack"], "r7", "a plan changes nothing");
+    says(&cell, "bourg machine set -l tier=1 tier-");
+    let said = cell.fails(2, "bourg machine set -l rack=nowhere tier=1");
+    assert!(said.contains("no machine matches the attributes rack=nowhere"), "{said}");
     let said = cell.fails(2, &format!("bourg machine set {m} a=b a-"));
     assert!(said.contains("error: a is given twice"), "{said}");
     let said = cell.fails(2, &format!("bourg machine set {m}x a=b"));

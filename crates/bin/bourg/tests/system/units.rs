@@ -36,6 +36,12 @@ fn systemd_has_nothing_to_say_about_the_units() {
         let said = terminal.types(&format!("systemd-analyze verify --man=no \"$PWD/{name}\" 2>&1"));
         assert_eq!((said.code, said.stdout.as_str()), (0, ""), "{name}");
     }
+    // The drop-in for DNS at port 53.
+    std::fs::create_dir(terminal.path("bourg-master.service.d")).expect("a directory");
+    terminal.write("bourg-master.service.d/dns.conf", packaged("bourg-master-dns.conf"));
+    let verify = "systemd-analyze verify --man=no \"$PWD/bourg-master.service\" 2>&1";
+    let said = terminal.types(verify);
+    assert_eq!((said.code, said.stdout.as_str()), (0, ""), "bourg-master-dns.conf");
     for name in ["bourg-backup.service", "bourg-backup.timer"] {
         terminal.write(name, packaged(name).replace("/usr/bin/bourg", env!("CARGO_BIN_EXE_bourg")));
     }

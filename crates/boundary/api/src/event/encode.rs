@@ -350,9 +350,12 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
                 }
             });
         }),
-        EventKind::TokenIssued { machine, token } => wire.message(80, |wire| {
+        EventKind::TokenIssued { machine, token, most } => wire.message(80, |wire| {
             wire.text(1, machine.as_str());
             wire.message(2, |wire| certificate(wire, token));
+            if let Some(most) = most {
+                wire.given_number(27, (*most).into());
+            }
         }),
         EventKind::MachineEnrolled { token, certificate } => wire.message(81, |wire| {
             wire.text(1, &token.to_string());

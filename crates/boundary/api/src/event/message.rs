@@ -291,10 +291,13 @@ impl From<&EventKind> for Kind {
                 certificate: Some((*certificate).into()),
             }),
             EventKind::UserRevoked { user } => Self::UserRevoked(user.to_string()),
-            EventKind::TokenIssued { machine, token } => Self::TokenIssued(message::TokenIssued {
-                machine: machine.to_string(),
-                token: Some((*token).into()),
-            }),
+            EventKind::TokenIssued { machine, token, most } => {
+                Self::TokenIssued(message::TokenIssued {
+                    machine: machine.to_string(),
+                    token: Some((*token).into()),
+                    most: *most,
+                })
+            }
             EventKind::MachineEnrolled { token, certificate } => {
                 Self::MachineEnrolled(message::MachineEnrolled {
                     token: token.to_string(),
@@ -522,6 +525,7 @@ impl TryFrom<Kind> for EventKind {
             Kind::TokenIssued(issued) => Self::TokenIssued {
                 machine: read::name(&issued.machine, "machine").field("tokenIssued")?,
                 token: read::message(issued.token, "token").field("tokenIssued")?,
+                most: issued.most,
             },
             Kind::MachineEnrolled(enrolled) => Self::MachineEnrolled {
                 token: read::serial(&enrolled.token, "token").field("machineEnrolled")?,

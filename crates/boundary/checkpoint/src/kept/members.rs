@@ -48,11 +48,13 @@ impl KeptHistory {
                 machine: name(machine),
                 serial: serial(byte),
                 validity: Span::from_secs(3_600),
+                most: None,
             })
         };
         let enrol = |byte: u8| Op::Enrol {
             token: serial(byte),
             key: KeyDigest([byte; KeyDigest::BYTES]),
+            machine: None,
             address: format!("m{byte}.example:7801"),
             certificate: serial(byte + 100),
             validity: day,

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use api::{At, Malformed, read};
-use cell::{Credentials, Image, Token, TokenUse};
+use cell::{Admission, Credentials, Image, Token, TokenUse};
 use model::{MachineName, Serial, Time};
 
 use super::user::{act, act_of};
 use crate::v1;
 use v1::image_head::{
-    Credentials as CredentialsMessage, Enrolment, RevokedMachine, Token as TokenMessage,
+    Admitted, Credentials as CredentialsMessage, Enrolment, RevokedMachine, Token as TokenMessage,
     TokenUse as TokenUseMessage,
 };
 
@@ -53,15 +53,28 @@ fn token((serial, token): &(Serial, Arc<Token>)) -> TokenMessage {
         issued: Some(act(&token.issued)),
         expires: token.expires.0,
         used: token.used.map(Into::into),
+        most: token.many.as_ref().map(|many| many.most),
+        admitted: token.many.iter().flat_map(|many| &many.admitted).map(admitted).collect(),
     }
 }
 
+fn admitted((machine, used): (&MachineName, &TokenUse)) -> Admitted {
+    Admitted { machine: machine.to_string(), r#use: Some((*used).into()) }
+}
+
+fn admitted_of(read: Admitted) -> Result<(MachineName, TokenUse), Malformed> {
+    Ok((read::name(&read.machine, "machine")?, read::message(read.r#use, "use")?))
+}
+
 fn token_of(read: TokenMessage) -> Result<(Serial, Arc<Token>), Malformed> {
+    let used = |(position, used)| admitted_of(used).element(position).field("admitted");
+    let admitted = read.admitted.into_iter().enumerate().map(used).collect::<Result<_, _>>()?;
     let token = Token {
         machine: read::name(&read.machine, "machine")?,
         issued: act_of(read::required(read.issued, "issued")?).field("issued")?,
         expires: Time(read.expires),
         used: read::optional(read.used, "used")?,
+        many: read.most.map(|most| Admission { most, admitted }),
     };
     Ok((read::serial(&read.serial, "serial")?, Arc::new(token)))
 }

@@ -281,6 +281,9 @@ impl From<&Rejection> for v1::Rejection {
             Rejection::NoSuchToken(serial) => Why::NoSuchToken(serial.to_string()),
             Rejection::TokenExpired(machine) => Why::TokenExpired(machine.to_string()),
             Rejection::TokenUsed(machine) => Why::TokenUsed(machine.to_string()),
+            Rejection::NotAdmitted { machine, token, why } => {
+                Why::NotAdmitted(reason::not_admitted(machine, token, *why))
+            }
             Rejection::ReplicaTokenUsed(id) => Why::ReplicaTokenUsed(id.0),
             Rejection::TokenValidity(asked) => Why::TokenValidity(api::duration(*asked)),
             Rejection::MachineRevoked(machine) => Why::MachineRevoked(machine.to_string()),
@@ -541,6 +544,7 @@ impl TryFrom<v1::Rejection> for Rejection {
             Why::NoSuchToken(serial) => Self::NoSuchToken(read::serial(&serial, "noSuchToken")?),
             Why::TokenExpired(machine) => Self::TokenExpired(read::name(&machine, "tokenExpired")?),
             Why::TokenUsed(machine) => Self::TokenUsed(read::name(&machine, "tokenUsed")?),
+            Why::NotAdmitted(not) => reason::not_admitted_of(&not).field("notAdmitted")?,
             Why::ReplicaTokenUsed(id) => Self::ReplicaTokenUsed(ReplicaId(id)),
             Why::TokenValidity(asked) => {
                 Self::TokenValidity(read::span(Some(asked), "tokenValidity")?)

@@ -358,10 +358,16 @@ impl History {
         let number = |number: u64| Serial::from_bytes(&number.to_be_bytes()).expect("short enough");
         let (few, validity) = (number(what / 8 % 3), Span::from_secs(3_600));
         let machine: MachineName = format!("m{}", what / 8 % 4).parse().expect("a name");
+        let most = (what / 32).is_multiple_of(2).then_some(2);
         match what % 8 {
             0 => self.request(Mutation::RevokeMachine(RevokeMachine { machine })),
             1 | 2 => {
-                self.request(Mutation::IssueToken(IssueToken { machine, serial: few, validity }));
+                self.request(Mutation::IssueToken(IssueToken {
+                    machine,
+                    serial: few,
+                    validity,
+                    most,
+                }));
             }
             3 => self.apply(Op::RenewMachine { machine, old: few, certificate: few, validity }),
             _ => {
@@ -370,7 +376,9 @@ impl History {
                 let tokens: Vec<_> = token.collect();
                 let Some((token, of)) = self.some(tokens.iter(), what / 8) else { return };
                 let (token, address) = (*token, format!("10.0.1.{}:1", of.machine));
-                self.apply(Op::Enrol { token, key, address, certificate: few, validity });
+                let machine =
+                    of.many.as_ref().and_then(|_| format!("{}1", of.machine).parse().ok());
+                self.apply(Op::Enrol { token, key, machine, address, certificate: few, validity });
             }
         }
     }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use event::{EventKind, Subject};
+use imbl::OrdMap;
 use model::{
     Certificate, KeyDigest, Level, MachineId, MachineName, ReplicaId, Serial, Span, UserName,
 };
@@ -12,22 +13,26 @@ use super::Events;
 use crate::apply::mutation::Change;
 use crate::bounds::{
     CERTIFICATE_VALIDITY_MAX, MACHINE_CERTIFICATE_VALIDITY_MIN, REVOKED_MACHINES_MAX,
-    TOKEN_VALIDITY_MAX, TOKEN_VALIDITY_MIN, TOKENS_MAX,
+    TOKEN_USES_MAX, TOKEN_VALIDITY_MAX, TOKEN_VALIDITY_MIN, TOKENS_MAX,
 };
 use crate::{
-    Act, Cell, Countable, Credentials, MachinePermission, Permission, Rejection, ReplicaPermission,
-    ReplicaToken, Reply, Token, TokenUse,
+    Act, Admission, Cell, Countable, Credentials, MachinePermission, NotAdmitted, OutOfBounds,
+    Permission, Rejection, ReplicaPermission, ReplicaToken, Reply, Token, TokenUse,
 };
 
-/// Issue a token with which a machine, which may be new, joins once.
+/// Issue a token with which a machine, which may be new, joins once; or with which many new ones
+/// join, each once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IssueToken {
-    /// The machine.
+    /// The machine; or the beginning of the names of many.
     pub machine: MachineName,
     /// Serial number of the token's certificate, which identifies the token.
     pub serial: Serial,
     /// How long it is valid, from the time of this operation.
     pub validity: Span,
+    /// How many machines it admits whose names begin with the name; `None` if it is for the machine
+    /// of that name.
+    pub most: Option<u32>,
 }
 
 impl Change for IssueToken {
@@ -44,9 +49,12 @@ impl Change for IssueToken {
         by: &UserName,
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        let Self { machine, serial, validity } = self;
-        let (serial, validity) = (*serial, *validity);
+        let Self { machine, serial, validity, most: uses } = self;
+        let (serial, validity, uses) = (*serial, *validity, *uses);
         valid_for_token(validity)?;
+        if let Some(uses) = uses.filter(|uses| !(1..=TOKEN_USES_MAX).contains(uses)) {
+            return Err(Rejection::OutOfBounds(OutOfBounds::TokenUses(uses)));
+        }
         let now = cell.time;
         if cell.token(serial).is_some_and(|known| known.expires > now) {
             return Err(Rejection::TokenExists(serial));
@@ -58,10 +66,11 @@ impl Change for IssueToken {
         }
         cell.tokens.forget_expired(now);
         let (issued, expires) = (Act { at: now, by: by.clone() }, now + validity);
-        let token = Token { machine: machine.clone(), issued, expires, used: None };
+        let many = uses.map(|most| Admission { most, admitted: OrdMap::new() });
+        let token = Token { machine: machine.clone(), issued, expires, used: None, many };
         cell.tokens.keep(serial, Arc::new(token));
         let (machine, token) = (machine.clone(), Certificate { serial, issued: now, expires });
-        events.add(Subject::Cell, EventKind::TokenIssued { machine, token });
+        events.add(Subject::Cell, EventKind::TokenIssued { machine, token, most: uses });
         Ok(Reply::TokenIssued(token))
     }
 }
@@ -135,6 +144,10 @@ impl Change for RevokeMachine {
         let known = id.is_some()
             || cell.revoked_machines.contains_key(name)
             || cell.tokens().any(|(_, token)| token.machine == *name);
+        if cell.tokens.forget_many(name) && !known_as_machine(cell, name) {
+            events.add(Subject::Cell, EventKind::MachineRevoked { machine: name.clone() });
+            return Ok(Reply::MachineRevoked { known });
+        }
         let revoked = Some(Act { at: cell.time, by: by.clone() });
         let said = Arc::new(Credentials { certificates: Vec::new(), revoked });
         let subject = match id {
@@ -160,33 +173,59 @@ impl Cell {
     pub(super) fn enrol(
         &mut self,
         (serial, key): (Serial, KeyDigest),
-        address: &str,
+        (named, address): (Option<&MachineName>, &str),
         (certificate, validity): (Serial, Span),
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
         self.enrolment_is_there()?;
         let token = self.token(serial).cloned().ok_or(Rejection::NoSuchToken(serial))?;
-        let (name, now) = (&token.machine, self.time);
+        let (name, now) = (token.joins(named), self.time);
         if token.expires <= now {
             return Err(Rejection::TokenExpired(name.clone()));
         }
-        if let Some(used) = token.used {
+        if let Some(used) = token.use_by(name) {
             if used.key != key {
                 return Err(Rejection::TokenUsed(name.clone()));
             }
             let machine = self.known_or_new_machine(name, address, events)?;
             return Ok(Reply::Enrolled { machine, certificate: used.certificate });
         }
+        self.token_admits(&token, name)?;
         valid(validity)?;
         let machine = self.known_or_new_machine(name, address, events)?;
         let certificate = Certificate { serial: certificate, issued: now, expires: now + validity };
         self.certify(machine, certificate, None);
-        let used = Some(TokenUse { key, certificate });
-        self.tokens.keep(serial, Arc::new(Token { used, ..Token::clone(&token) }));
+        let (used, mut token) = (TokenUse { key, certificate }, Token::clone(&token));
+        match &mut token.many {
+            Some(many) => drop(many.admitted.insert(name.clone(), used)),
+            None => token.used = Some(used),
+        }
+        self.tokens.keep(serial, Arc::new(token));
         self.tokens.forget_expired(now);
         let enrolled = EventKind::MachineEnrolled { token: serial, certificate };
         events.add(Subject::Machine(machine), enrolled);
         Ok(Reply::Enrolled { machine, certificate })
+    }
+
+    /// Whether an unexpired token admits a machine that has not used it. One for many admits new
+    /// machines only, so that whoever has it takes the place of no other machine.
+    fn token_admits(&self, token: &Token, name: &MachineName) -> Result<(), Rejection> {
+        let why = match &token.many {
+            None if *name == token.machine => return Ok(()),
+            None => NotAdmitted::Name,
+            Some(_)
+                if *name == token.machine || !name.as_str().starts_with(token.machine.as_str()) =>
+            {
+                NotAdmitted::Name
+            }
+            Some(_) if known_as_machine(self, name) => NotAdmitted::Known,
+            Some(Admission { most, admitted }) if admitted.len() >= *most as usize => {
+                NotAdmitted::Spent { most: *most }
+            }
+            Some(_) => return Ok(()),
+        };
+        let (machine, token) = (name.clone(), token.machine.clone());
+        Err(Rejection::NotAdmitted { machine, token, why })
     }
 
     /// The same key gets the same answer again: the first one may have been lost.
@@ -281,6 +320,11 @@ impl Cell {
         }
         Ok(())
     }
+}
+
+/// Whether there is a machine of that name, or the name is revoked.
+fn known_as_machine(cell: &Cell, name: &MachineName) -> bool {
+    cell.machine_names.contains_key(name) || cell.revoked_machines.contains_key(name)
 }
 
 fn valid_for_token(validity: Span) -> Result<(), Rejection> {

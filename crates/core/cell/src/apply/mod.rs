@@ -180,7 +180,7 @@ impl Cell {
     /// The machine that enrolled or renewed its certificate, if it exists.
     fn joined(&self, op: &Op) -> Option<MachineId> {
         let name = match op {
-            Op::Enrol { token, .. } => &self.token(*token)?.machine,
+            Op::Enrol { token, machine, .. } => self.token(*token)?.joins(machine.as_ref()),
             Op::RenewMachine { machine, .. } | Op::ReadSecrets { machine, .. } => machine,
             _ => return None,
         };
@@ -235,9 +235,10 @@ impl Cell {
             Op::StopRescheduling { silent, of } => self.stop_rescheduling(*silent, *of, events),
             Op::AllowRescheduling => self.allow_rescheduling(events),
             Op::MeterQuota => self.set_metering(true, events),
-            Op::Enrol { token, key, address, certificate, validity } => {
+            Op::Enrol { token, key, machine, address, certificate, validity } => {
                 let (used, issued) = ((*token, *key), (*certificate, *validity));
-                return Outcome::Request(self.enrol(used, address, issued, events));
+                let joins = (machine.as_ref(), address.as_str());
+                return Outcome::Request(self.enrol(used, joins, issued, events));
             }
             Op::JoinReplica { replica, token, key } => {
                 return Outcome::Request(self.join_replica(*replica, *token, *key, events));

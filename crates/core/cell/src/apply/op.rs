@@ -134,6 +134,9 @@ pub enum Op {
         token: Serial,
         /// Digest of the enrolling key.
         key: KeyDigest,
+        /// What the machine calls itself; `None` for the machine that the token names. A token for
+        /// many machines needs it.
+        machine: Option<MachineName>,
         /// The address of the machine's Borglet, as `host:port`.
         address: String,
         /// Serial number of the certificate to be issued.

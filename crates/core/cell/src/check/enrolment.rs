@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use event::{Event, EventKind};
+use event::{Event, EventKind, Subject};
 use model::MachineName;
 
 use super::decision::Step;
 use super::{Violation, Violations};
-use crate::bounds::{CERTIFICATES_OF_A_MACHINE_MAX, REVOKED_MACHINES_MAX, TOKENS_MAX};
+use crate::bounds::{
+    CERTIFICATES_OF_A_MACHINE_MAX, REVOKED_MACHINES_MAX, TOKEN_USES_MAX, TOKENS_MAX,
+};
 use crate::{Cell, Credentials};
 
 impl Cell {
@@ -35,6 +37,14 @@ impl Cell {
             if token.used.is_some() && !machine_is_there || token.expires < token.issued.at {
                 found.add(Violation::Token(serial));
             }
+            if let Some(many) = &token.many {
+                let most = many.most.min(TOKEN_USES_MAX) as usize;
+                found.at_most("machines that a token admitted", many.admitted.len(), most);
+                let begins = |name: &MachineName| name.as_str().starts_with(token.machine.as_str());
+                if token.used.is_some() || !many.admitted.keys().all(begins) {
+                    found.add(Violation::Token(serial));
+                }
+            }
         }
         let kept: BTreeSet<_> = self.tokens.by_expiry.iter().copied().collect();
         let expire = self.tokens().map(|(serial, token)| (token.expires, serial)).collect();
@@ -61,15 +71,23 @@ impl Cell {
 }
 
 impl Step<'_> {
-    /// Each token is used once, by the key and for the certificate that are recorded with it.
+    /// Each token is used once by a machine, by the key and for the certificate that are recorded
+    /// with it, and by no more machines than it admits.
     pub(super) fn enrolments(&mut self, events: &[Event]) {
         for event in events {
             let EventKind::MachineEnrolled { token: serial, certificate } = &event.kind else {
                 continue;
             };
+            let Subject::Machine(machine) = event.subject else { continue };
+            let Some(machine) = self.cell.machine(machine) else { continue };
             let before = self.before.token(*serial);
-            let unused = before.is_some_and(|token| token.used.is_none());
-            let used = self.cell.token(*serial).and_then(|token| token.used);
+            let unused = before.is_some_and(|token| token.use_by(&machine.name).is_none());
+            let unspent = before.is_some_and(|token| match &token.many {
+                Some(many) => many.admitted.len() < many.most as usize,
+                None => token.used.is_none(),
+            });
+            let unused = unused && unspent;
+            let used = self.cell.token(*serial).and_then(|token| token.use_by(&machine.name));
             if !unused || used.is_none_or(|used| used.certificate != *certificate) {
                 self.found.add(Violation::TokenAgain(*serial));
             }

@@ -26,6 +26,20 @@ pub enum TextField {
     ServiceLabels,
 }
 
+/// Why a join token does not admit a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotAdmitted {
+    /// It is not for that name: the name is another one, does not begin as it has to, or is not said.
+    Name,
+    /// It admits new machines only, and the name is known.
+    Known,
+    /// It has admitted as many machines as it may.
+    Spent {
+        /// How many.
+        most: u32,
+    },
+}
+
 /// Things of which a cell has a bounded number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Countable {
@@ -117,6 +131,8 @@ pub enum OutOfBounds {
     Batch(u32),
     /// The number of tasks of a job.
     Tasks(u32),
+    /// How many machines a join token admits.
+    TokenUses(u32),
     /// How far a band is oversold.
     OversellPercent(u32),
     /// The lease of a lock session.

@@ -21,17 +21,46 @@ pub struct Credentials {
     pub revoked: Option<Act>,
 }
 
-/// A join token: its holder may join as that machine, once, until it expires.
+/// A join token: its holder may join as that machine, once, until it expires; or, if it is for
+/// many, as machines whose names begin with that name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// The machine.
+    /// The machine; or the beginning of the names of many.
     pub machine: MachineName,
     /// When it was issued, and by whom.
     pub issued: Act,
     /// When it expires.
     pub expires: Time,
-    /// Its use; `None` if it is unused.
+    /// Its use; `None` if it is unused, or for many machines.
     pub used: Option<TokenUse>,
+    /// The machines that it admits if it is for many; `None` for one machine.
+    pub many: Option<Admission>,
+}
+
+/// The uses of a join token for many machines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// How many machines it admits.
+    pub most: u32,
+    /// Those that it has admitted. A name is admitted once, also if its machine is removed.
+    pub admitted: OrdMap<MachineName, TokenUse>,
+}
+
+impl Token {
+    /// The use by the machine of a certificate's holder, if there was one.
+    #[must_use]
+    pub fn use_by(&self, machine: &MachineName) -> Option<TokenUse> {
+        match &self.many {
+            Some(many) => many.admitted.get(machine).copied(),
+            None => self.used.filter(|_| self.machine == *machine),
+        }
+    }
+
+    /// The machine that joins with it and calls itself by a name, or by none.
+    #[must_use]
+    pub fn joins<'a>(&'a self, named: Option<&'a MachineName>) -> &'a MachineName {
+        named.unwrap_or(&self.machine)
+    }
 }
 
 /// The use of a join token. Only the same key can use it again.
@@ -109,9 +138,22 @@ impl Tokens {
 
     /// Removes the tokens of a machine name.
     pub(crate) fn forget_machine(&mut self, name: &MachineName) {
-        let of_it = self.by_serial.iter().filter(|(_, token)| token.machine == *name);
+        self.forget_named(name, |token| token.many.is_none());
+    }
+
+    /// Removes the tokens for many machines whose names begin with a name; tells whether there were
+    /// any.
+    pub(crate) fn forget_many(&mut self, name: &MachineName) -> bool {
+        self.forget_named(name, |token| token.many.is_some())
+    }
+
+    fn forget_named(&mut self, name: &MachineName, which: impl Fn(&Token) -> bool) -> bool {
+        let of_it = self.by_serial.iter();
+        let of_it = of_it.filter(|(_, token)| token.machine == *name && which(token));
         let of_it: Vec<Serial> = of_it.map(|(serial, _)| *serial).collect();
+        let any = !of_it.is_empty();
         of_it.into_iter().for_each(|serial| self.forget(serial));
+        any
     }
 }
 

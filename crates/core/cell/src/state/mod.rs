@@ -23,7 +23,7 @@ mod user;
 mod volumes;
 
 pub(crate) use credentials::Tokens;
-pub use credentials::{Credentials, Token, TokenUse};
+pub use credentials::{Admission, Credentials, Token, TokenUse};
 pub(crate) use inputs::InputChanges;
 pub use inputs::{Inputs, NoAddress};
 pub use every_machine::{LeftOut, MachineTasks};

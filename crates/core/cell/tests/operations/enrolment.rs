@@ -39,6 +39,61 @@ fn a_machine_joins_with_a_token() {
 }
 
 #[test]
+fn a_token_for_many_machines_admits_new_ones_until_it_is_spent() {
+    session(&expect![[r#"
+        > tokens 2 rack 7
+        ISSUE_TOKEN 2 of rack 07 until 3600 s
+        token 07 until 3600 s
+        > enrol-as rack-1 7 1 r1:1 21
+        ADD machine 3
+        ENROL machine 3 with 07: 15 until 3600 s
+        machine 3, certificate 15 until 3600 s
+        > enrol-as rack-1 7 1 r1:1 22
+        machine 3, certificate 15 until 3600 s
+        > enrol-as rack-1 7 2 r9:1 23
+        refused: the join token for machine rack-1 was already used with another key: if that was not you, have the machine revoked (bourg machine revoke rack-1); ask an administrator for another token (bourg machine token rack-1)
+        > enrol 7 3 r2:1 24
+        refused: the join token is for machines whose names begin with rack: give the name of this one with --name
+        > enrol-as rock-2 7 3 r2:1 24
+        refused: the join token is for rack, or for machines whose names begin with it, not for rock-2: give the machine's name with --name
+        > enrol-as rack 7 3 r2:1 24
+        refused: the join token is for machines whose names begin with rack: give the name of this one with --name
+        > add rack-9 r9:1
+        ADD machine 4
+        machine 4
+        > enrol-as rack-9 7 3 r9:1 24
+        refused: there is a machine rack-9, or its name is revoked, and this join token is for new machines: ask an administrator for a token of its own (bourg machine token rack-9)
+        > enrol-as rack-2 7 3 r2:1 24
+        ADD machine 5
+        ENROL machine 5 with 07: 18 until 3600 s
+        machine 5, certificate 18 until 3600 s
+        > enrol-as rack-3 7 4 r3:1 25
+        refused: the join token for machines rack* has admitted 2 machines, as many as it may: ask an administrator for another (bourg machine token rack --uses NUMBER)
+        > remove rack-1
+        REMOVE machine 3
+        done
+        > enrol-as rack-3 7 4 r3:1 25
+        refused: the join token for machines rack* has admitted 2 machines, as many as it may: ask an administrator for another (bourg machine token rack --uses NUMBER)
+        > enrol-as rack-1 7 5 r1:1 26
+        refused: the join token for machine rack-1 was already used with another key: if that was not you, have the machine revoked (bourg machine revoke rack-1); ask an administrator for another token (bourg machine token rack-1)
+        > show credentials
+        token 07 for rack at 0 s by root until 3600 s, at most 2: rack-1 rack-2
+        rack-2: 18 until 3600 s
+        > revoke-machine rack
+        REVOKE_MACHINE the cell (rack)
+        revoked
+        > show credentials
+        rack-2: 18 until 3600 s
+        > enrol-as rack-2 7 3 r2:1 24
+        refused: join token 07 is unknown: it has expired, or the machine or replica it was issued for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
+        > tokens 0 rack 8
+        refused: a join token admits 1 to 1000 machines, not 0
+        > tokens 1001 rack 8
+        refused: a join token admits 1 to 1000 machines, not 1001
+    "#]]);
+}
+
+#[test]
 fn a_token_is_the_keys_that_used_it_first() {
     session(&expect![[r#"
         > token m3 7
@@ -513,15 +568,15 @@ fn bootstrapped() -> Cell {
 fn issue(cell: &mut Cell, at: u64, number: u64) -> Outcome {
     let id = RequestId { session: SessionId(1), sequence: cell.index().0 };
     let (machine, serial) = (name("m1"), serial(number));
-    let mutation =
-        Mutation::IssueToken(IssueToken { machine, serial, validity: Span::from_secs(60) });
+    let validity = Span::from_secs(60);
+    let mutation = Mutation::IssueToken(IssueToken { machine, serial, validity, most: None });
     cell.apply(Time(at * 1_000_000), &Op::Request { id, by: user("root"), mutation }).outcome
 }
 
 fn enrol(number: u64) -> Op {
     let (token, certificate) = (serial(number), serial(9));
     let (key, validity) = (KeyDigest([1; KeyDigest::BYTES]), Span::from_secs(600));
-    Op::Enrol { token, key, address: "m1:1".to_owned(), certificate, validity }
+    Op::Enrol { token, key, machine: None, address: "m1:1".to_owned(), certificate, validity }
 }
 
 /// Enrolments and renewals have the machine as their actor if the cell knows it.

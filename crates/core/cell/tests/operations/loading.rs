@@ -174,7 +174,7 @@ fn tokens_and_revoked_names_are_there_once() {
     let act = || Act { at: Time::ZERO, by: user("root") };
     let token = |number: u8| {
         let (machine, expires) = (MachineName::new("m1").expect("a name"), Time(99));
-        let token = Token { machine, issued: act(), expires, used: None };
+        let token = Token { machine, issued: act(), expires, used: None, many: None };
         (Serial::from_bytes(&[number]).expect("short enough"), Arc::new(token))
     };
     let revoked = |name: &str| {

@@ -164,15 +164,22 @@ fn of_enrolment() -> impl Strategy<Value = Op> {
         16 => (2..6_u64, one(), key()).prop_map(|(replica, token, key)| {
             Op::JoinReplica { replica: ReplicaId(replica), token, key }
         }),
-        4 => (few(), key(), "m[1-4]:[12]|", few(), seconds()).prop_map(
-            |(token, key, address, certificate, validity)| Op::Enrol {
+        4 => (
+            few(),
+            key(),
+            prop::option::of("m[1-4][1-4]".prop_map(|name| name.parse().expect("a name"))),
+            "m[1-4]:[12]|",
+            few(),
+            seconds(),
+        )
+            .prop_map(|(token, key, machine, address, certificate, validity)| Op::Enrol {
                 token,
                 key,
+                machine,
                 address,
                 certificate,
                 validity,
-            }
-        ),
+            }),
         1 => (named(), few(), few(), seconds()).prop_map(
             |(machine, old, certificate, validity)| Op::RenewMachine {
                 machine,

@@ -138,8 +138,9 @@ fn what_happened(event: &Event) -> String {
             format!("{name} {user} {} until {} s", certificate.serial, seconds(certificate.expires))
         }
         EventKind::UserRevoked { user } => format!("{name} {user}"),
-        EventKind::TokenIssued { machine, token } => {
-            format!("{name} {machine} {}", certificate(token))
+        EventKind::TokenIssued { machine, token, most } => {
+            let most = most.map(|most| format!(" {most} of")).unwrap_or_default();
+            format!("{name}{most} {machine} {}", certificate(token))
         }
         EventKind::MachineEnrolled { token, certificate } => {
             format!("{name} {subject} with {token}: {}", self::certificate(certificate))
@@ -322,6 +323,11 @@ pub(crate) fn credentials(cell: &Cell) -> String {
         });
         let (issued, until) = (seconds(*at), seconds(token.expires));
         let used = used.unwrap_or_default();
+        let many = token.many.as_ref().map(|many| {
+            let names: Vec<_> = many.admitted.keys().map(ToString::to_string).collect();
+            format!(", at most {}: {}", many.most, names.join(" "))
+        });
+        let used = many.unwrap_or(used);
         format!(
             "token {serial} for {} at {issued} s by {by} until {until} s{used}\n",
             token.machine

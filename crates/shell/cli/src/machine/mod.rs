@@ -2,14 +2,13 @@
 
 mod drain;
 mod obey;
+mod set;
 mod show;
 mod token;
 mod volume;
 
-use std::str::FromStr;
-
 use api::v1;
-use api::v1::change_machine_request::{Change, Remove, SetAttributes, Undrain};
+use api::v1::change_machine_request::{Change, Remove, Undrain};
 use clap::{Args, Subcommand};
 use client::Connection;
 use client::Target;
@@ -28,13 +27,17 @@ pub(crate) enum Command {
     Show(show::ShowArgs),
     /// Issue a one-time token with which a machine joins the cell: bourg borglet --join.
     ///
-    /// The machine is new, or replaces its certificate and address. The token is a secret and the
-    /// only output on stdout.
+    /// The machine is new, or replaces its certificate and address. With --uses, many new machines
+    /// join with one token, each once, under names that begin with NAME. The token is a secret and
+    /// the only output on stdout.
     Token(token::TokenArgs),
+    /// List the join tokens, and which machines have used them.
+    Tokens(token::TokensArgs),
     /// Reject all certificates and tokens of a machine, and stop polling it.
     ///
     /// Its tasks are rescheduled like those of a machine that does not answer. The machine can join
-    /// again with a new token.
+    /// again with a new token. Given what a token for many machines was issued for, it ends that
+    /// token, and no machine.
     Revoke(token::RevokeArgs),
     /// Add a machine that has a certificate, or change the address of one.
     Add(AddArgs),
@@ -55,8 +58,10 @@ pub(crate) enum Command {
     Obey(obey::ObeyArgs),
     /// Remove empty machines.
     Remove(RemoveArgs),
-    /// Set attributes of a machine, which override those that it reports.
-    Set(SetArgs),
+    /// Set attributes of machines, which override those that they report.
+    ///
+    /// Machines are named, or selected by their attributes with -l.
+    Set(set::SetArgs),
     /// Give machines volumes, and list and take them.
     #[command(subcommand)]
     Volume(volume::VolumeCommand),
@@ -94,15 +99,6 @@ pub(crate) struct RemoveArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct SetArgs {
-    /// The machine.
-    name: MachineName,
-    /// NAME=VALUE to set an attribute, or NAME- to remove the override.
-    #[arg(value_name = "ATTRIBUTE", required = true)]
-    changes: Vec<AttributeChange>,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct PlatformArgs {
     /// A platform, as its machines report it. Default: all.
     platform: Option<String>,
@@ -113,42 +109,18 @@ pub(crate) struct PlatformArgs {
     output: Format,
 }
 
-/// An attribute override: `gpu=H200`, or `gpu-` to remove it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AttributeChange {
-    name: String,
-    value: Option<String>,
-}
-
-impl FromStr for AttributeChange {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, value) = match text.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (text.strip_suffix('-').unwrap_or_default(), None),
-        };
-        match name {
-            "" => Err(format!(
-                "'{}' is not an attribute change: use gpu=H200 to set one, or gpu- to remove the override",
-                text.escape_debug()
-            )),
-            name => Ok(Self { name: name.to_owned(), value }),
-        }
-    }
-}
-
 pub(super) fn machine(cell: Target<'_>, command: &Command) -> Done {
     match command {
         Command::Show(args) => show::show(cell, args),
         Command::Token(args) => token::token(cell, args),
+        Command::Tokens(args) => token::tokens(cell, args),
         Command::Revoke(args) => token::revoke(cell, args),
         Command::Add(args) => add(cell, args),
         Command::Drain(args) => drain(cell, args),
         Command::Undrain(which) => undrain(cell, which),
         Command::Obey(args) => obey::obey(cell, args),
         Command::Remove(args) => remove(cell, args),
-        Command::Set(args) => set(cell, args),
+        Command::Set(args) => set::set(cell, args),
         Command::Volume(command) => volume::volume(cell, command),
         Command::Platform(args) => platform(cell, args),
     }
@@ -243,32 +215,6 @@ fn remove(cell: Target<'_>, args: &RemoveArgs) -> Done {
     })
 }
 
-fn set(cell: Target<'_>, args: &SetArgs) -> Done {
-    let mut changes = SetAttributes::default();
-    for AttributeChange { name, value } in &args.changes {
-        if changes.set.contains_key(name) || changes.unset.contains(name) {
-            let name = name.escape_debug();
-            return Err(Failure::usage(format!("error: {name} is given twice")));
-        }
-        match value {
-            Some(value) => drop(changes.set.insert(name.clone(), value.clone())),
-            None => changes.unset.push(name.clone()),
-        }
-    }
-    with_cell(cell, async |mut connection| {
-        let machine = args.name.as_str();
-        change(&mut connection, machine, Change::SetAttributes(changes.clone())).await?;
-        for AttributeChange { name, value } in &args.changes {
-            let name = name.escape_debug();
-            match value {
-                Some(value) => eprintln!("{machine}: {name} = {}", value.escape_debug()),
-                None => eprintln!("{machine}: {name} is no longer overridden"),
-            }
-        }
-        Ok(())
-    })
-}
-
 fn platform(cell: Target<'_>, args: &PlatformArgs) -> Done {
     with_cell(cell, async |mut connection| match (&args.platform, args.factor) {
         (Some(platform), Some(factor)) => set_platform(&mut connection, platform, factor).await,
@@ -326,24 +272,4 @@ async fn list_platforms(connection: &mut Connection, one: Option<&str>, format: 
             },
         },
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_attribute_change_needs_a_name() {
-        let changes = |text: &str| {
-            text.parse::<AttributeChange>().map(|changes| (changes.name, changes.value))
-        };
-        let of = |name: &str, value: Option<&str>| Ok((name.to_owned(), value.map(str::to_owned)));
-        assert_eq!(changes("gpu=H200"), of("gpu", Some("H200")));
-        assert_eq!(changes("gpu="), of("gpu", Some("")));
-        assert_eq!(changes("power-domain=a=b"), of("power-domain", Some("a=b")));
-        assert_eq!(changes("power-domain-"), of("power-domain", None));
-        for bad in ["", "-", "=x", "gpu"] {
-            assert!(changes(bad).is_err(), "{bad}");
-        }
-    }
 }

@@ -110,6 +110,7 @@ impl access_server::Access for Access {
         let id = asked.id.ok_or_else(|| invalid(&"a request needs its id"))?;
         let identity = Identity::Joining(match &joins {
             Joins::Machine(name) => Joining::Machine(name.clone()),
+            Joins::Many(many) => Joining::Machine(many.prefix.clone()),
             Joins::Replica(id) => Joining::Replica(*id),
         });
         let wanted = Wanted::by_request(&asked.signing_request, id, &identity)?;
@@ -117,7 +118,12 @@ impl access_server::Access for Access {
         let mutation = match joins {
             Joins::Machine(name) => {
                 let machine = MachineName::new(&name).map_err(|error| invalid(&error))?;
-                Mutation::IssueToken(IssueToken { machine, serial, validity })
+                Mutation::IssueToken(IssueToken { machine, serial, validity, most: None })
+            }
+            Joins::Many(v1::ManyMachines { prefix, most }) => {
+                let machine = MachineName::new(&prefix).map_err(|error| invalid(&error))?;
+                let most = Some(most);
+                Mutation::IssueToken(IssueToken { machine, serial, validity, most })
             }
             Joins::Replica(id) => Mutation::IssueReplicaToken(IssueReplicaToken {
                 replica: ReplicaId(id),
@@ -135,6 +141,17 @@ impl access_server::Access for Access {
             expires: token.expires.0,
             masters: addresses(self.door.core.view().cell.member_addresses()),
         }))
+    }
+
+    async fn tokens(&self, request: Request<v1::TokensRequest>) -> Answer<v1::TokensResponse> {
+        let by = self.door.anyone(&request).await?;
+        if !self.door.core.view().cell.is_administrator(&by.user) {
+            let user = &by.user;
+            return Err(Status::permission_denied(format!(
+                "{user} may not see join tokens: an administrator may"
+            )));
+        }
+        self.door.read(&by, |reads| Ok(reads.tokens()))
     }
 
     async fn revoke_machine(
@@ -222,6 +239,30 @@ impl Reads<'_> {
             index: self.cell.index().0,
             time: self.now.0,
             users: names.into_iter().map(|name| self.user(name)).collect(),
+        }
+    }
+
+    /// The join tokens of machines, without what nobody may know of them.
+    pub(crate) fn tokens(&self) -> v1::TokensResponse {
+        let status = |(serial, token): (model::Serial, &std::sync::Arc<cell::Token>)| {
+            let used_by = match &token.many {
+                Some(many) => many.admitted.keys().map(ToString::to_string).collect(),
+                None => token.used.iter().map(|_| token.machine.to_string()).collect(),
+            };
+            v1::TokenStatus {
+                number: serial.to_string(),
+                machine: token.machine.to_string(),
+                most: token.many.as_ref().map(|many| many.most),
+                used_by,
+                issued: token.issued.at.0,
+                issued_by: token.issued.by.to_string(),
+                expires: token.expires.0,
+            }
+        };
+        v1::TokensResponse {
+            tokens: self.cell.tokens().map(status).collect(),
+            index: self.cell.index().0,
+            time: self.now.0,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use api::v1;
 use cell::{Certificate, Op, Outcome, Rejection, Reply};
-use model::{KeyDigest, LogIndex, ReplicaId, Span, Time};
+use model::{KeyDigest, LogIndex, MachineName, ReplicaId, Span, Time};
 use process::renewal::addresses;
 use rpc::service::enrolment_server;
 use rpc::transport::Cause;
@@ -61,16 +61,21 @@ impl Enroller {
 impl enrolment_server::Enrolment for Enroller {
     async fn enrol(&self, request: Request<v1::EnrolRequest>) -> Answer<v1::EnrolResponse> {
         let peer = rpc::transport::peer(&request, &self.door.cell)?;
-        let Identity::Joining(Joining::Machine(name)) = &peer.identity else {
+        let Identity::Joining(Joining::Machine(of_token)) = &peer.identity else {
             let why = format!("{} does not join as a machine", peer.identity);
             return Err(rpc::transport::refuse(&request, Cause::WrongRole, why));
         };
-        let v1::EnrolRequest { signing_request, address } = request.get_ref();
+        let v1::EnrolRequest { signing_request, address, machine } = request.get_ref();
+        let named = Some(machine.as_str()).filter(|name| !name.is_empty());
+        let named = named.map(MachineName::new).transpose();
+        let named = named.map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let name = named.as_ref().map_or_else(|| of_token.clone(), ToString::to_string);
         let token = serial(&peer)?;
         let wanted = Wanted::with(signing_request, &token)?;
         let op = Op::Enrol {
             token,
             key: KeyDigest(wanted.request.key_digest()),
+            machine: named,
             address: address.clone(),
             certificate: wanted.serial,
             validity: self.span(),
@@ -79,7 +84,7 @@ impl enrolment_server::Enrolment for Enroller {
             (index, Reply::Enrolled { certificate, .. }) => (index, certificate),
             (_, other) => return Err(unexpected(&other)),
         };
-        let identity = Identity::Borglet(name.clone());
+        let identity = Identity::Borglet(name);
         Ok(Response::new(v1::EnrolResponse {
             index: index.0,
             certificate: self.issuer.certify(&wanted, &identity, &certificate)?,

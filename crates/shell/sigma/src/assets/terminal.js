@@ -220,7 +220,10 @@
   async function begin() {
     say("Opening …");
     whole.hidden = false;
+    // Keys that are typed before the terminal is open wait here.
     keys.disabled = false;
+    keys.value = "";
+    keys.focus();
     screen.replaceChildren();
     const fields = new URLSearchParams(new FormData(form));
     for (const [name, value] of Object.entries(size())) fields.set(name, value);
@@ -228,17 +231,19 @@
       const answer = await fetch("/terminal", { method: "POST", body: fields });
       if (!answer.ok) {
         whole.hidden = true;
+        opening.focus();
         return say(await answer.text());
       }
       watch((await answer.json()).id);
     } catch {
       whole.hidden = true;
+      opening.focus();
       return say("No answer: it is not open.");
     }
     whole.querySelector(".terminal").classList.remove("is-over");
     form.elements.command.disabled = opening.disabled = true;
     closing.disabled = false;
-    keys.focus();
+    take();
   }
 
   form.addEventListener("submit", (event) => {
@@ -267,7 +272,11 @@
     type(typed);
   });
   // Letters, also those of input methods and of keyboards on screens.
-  const take = () => { type(keys.value.replaceAll("\n", "\r")); keys.value = ""; };
+  function take() {
+    if (!open) return;
+    type(keys.value.replaceAll("\n", "\r"));
+    keys.value = "";
+  }
   keys.addEventListener("input", (event) => { if (!event.isComposing) take(); });
   keys.addEventListener("compositionend", take);
   keys.addEventListener("paste", (event) => {
@@ -283,4 +292,6 @@
   }).observe(screen);
   addEventListener("pagehide", () => { if (open) post("close", null, true).catch(() => {}); });
   form.hidden = false;
+  // One key opens it.
+  opening.focus({ preventScroll: true });
 })();

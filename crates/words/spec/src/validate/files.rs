@@ -19,17 +19,6 @@ const DIRECTORIES: [&str; 15] = [
 ];
 
 impl Problems {
-    /// No two packages of a task have the same name.
-    pub(super) fn packages(&mut self, at: &Location<'_>, packages: &BTreeSet<PackageReference>) {
-        self.count(at, packages.len(), limits::PACKAGES_MAX, "packages");
-        let mut names = BTreeSet::new();
-        for (position, package) in packages.iter().enumerate() {
-            if !names.insert(&package.name) {
-                self.add(&at.element(position), ProblemKind::SamePackageName);
-            }
-        }
-    }
-
     pub(super) fn files(&mut self, top: &Location<'_>, task: &TaskSpec) {
         let (files, secrets) = (top.field("files"), top.field("secrets"));
         let number = task.files.len().saturating_add(task.secrets.len());

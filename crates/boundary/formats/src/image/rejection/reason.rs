@@ -2,10 +2,10 @@
 
 use api::{At, Fault, Malformed, dimension, read};
 use cell::{
-    Countable, NewerUpdate, OutOfBounds, PackageProblem, Rejection, ServiceProblem,
+    Countable, NewerUpdate, NotAdmitted, OutOfBounds, PackageProblem, Rejection, ServiceProblem,
     UpdateHindrance, VolumeHindrance,
 };
-use model::{Beyond, Bytes, LockSessionId, Span, UpdateAction, UserName, Version};
+use model::{Beyond, Bytes, LockSessionId, MachineName, Span, UpdateAction, UserName, Version};
 use spec::{Path, Step};
 
 use super::{code, owned};
@@ -53,6 +53,7 @@ impl From<&OutOfBounds> for rejection::OutOfBounds {
             OutOfBounds::Notice(asked) => Of::Notice(api::duration(*asked)),
             OutOfBounds::Batch(asked) => Of::Batch(*asked),
             OutOfBounds::Tasks(asked) => Of::Tasks(*asked),
+            OutOfBounds::TokenUses(asked) => Of::TokenUses(*asked),
             OutOfBounds::OversellPercent(asked) => Of::OversellPercent(*asked),
             OutOfBounds::LockLease(asked) => Of::LockLease(api::duration(*asked)),
             OutOfBounds::FileBytes(asked) => Of::FileBytes(*asked),
@@ -80,6 +81,7 @@ impl TryFrom<rejection::OutOfBounds> for OutOfBounds {
             Of::Notice(asked) => Self::Notice(span(asked, "notice")?),
             Of::Batch(asked) => Self::Batch(asked),
             Of::Tasks(asked) => Self::Tasks(asked),
+            Of::TokenUses(asked) => Self::TokenUses(asked),
             Of::OversellPercent(asked) => Self::OversellPercent(asked),
             Of::LockLease(asked) => Self::LockLease(span(asked, "lockLease")?),
             Of::FileBytes(asked) => Self::FileBytes(asked),
@@ -180,6 +182,33 @@ impl TryFrom<rejection::NewerUpdate> for NewerUpdate {
         let (by, to) = (read::name(&update.by, "by")?, Version(update.to));
         Ok(Self { by, to, state: code(update.state, "state")? })
     }
+}
+
+/// The message for a machine that a join token does not admit.
+pub(super) fn not_admitted(
+    machine: &MachineName,
+    token: &MachineName,
+    why: NotAdmitted,
+) -> rejection::NotAdmitted {
+    use rejection::not_admitted::Why;
+    let why = match why {
+        NotAdmitted::Name => Why::Name(v1::Nothing {}),
+        NotAdmitted::Known => Why::Known(v1::Nothing {}),
+        NotAdmitted::Spent { most } => Why::Spent(most),
+    };
+    let (machine, token) = (machine.to_string(), token.to_string());
+    rejection::NotAdmitted { machine, token, why: Some(why) }
+}
+
+pub(super) fn not_admitted_of(read: &rejection::NotAdmitted) -> Result<Rejection, Malformed> {
+    use rejection::not_admitted::Why;
+    let why = match read.why.ok_or(Fault::UnknownKind)? {
+        Why::Name(_) => NotAdmitted::Name,
+        Why::Known(_) => NotAdmitted::Known,
+        Why::Spent(most) => NotAdmitted::Spent { most },
+    };
+    let machine = read::name(&read.machine, "machine")?;
+    Ok(Rejection::NotAdmitted { machine, token: read::name(&read.token, "token")?, why })
 }
 
 /// The message for an update that cannot be controlled that way.

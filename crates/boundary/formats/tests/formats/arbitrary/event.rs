@@ -200,8 +200,8 @@ fn kind() -> impl Strategy<Value = EventKind> {
             .prop_map(|(replica, token)| EventKind::ReplicaTokenIssued { replica, token }),
         (replica(), serial())
             .prop_map(|(replica, token)| EventKind::ReplicaJoined { replica, token }),
-        (name(), certificate())
-            .prop_map(|(machine, token)| EventKind::TokenIssued { machine, token }),
+        (name(), certificate(), of(any::<u32>()))
+            .prop_map(|(machine, token, most)| EventKind::TokenIssued { machine, token, most }),
         (serial(), certificate())
             .prop_map(|(token, certificate)| { EventKind::MachineEnrolled { token, certificate } }),
         certificate().prop_map(|certificate| EventKind::MachineRenewed { certificate }),

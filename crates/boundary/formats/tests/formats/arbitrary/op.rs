@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use cell::{
-    Assignment, Countable, ExpiringQuota, Mutation, NewerUpdate, NewerUpdateState, Observation, Op,
-    OutOfBounds, Oversold, Permission, Permitted, ReferenceField, Rejection, Reply, RequestId,
-    Reservation, Shareable, Shortfall, SkipReason, Submission, TextField, UpdateAction,
-    UpdateFailure, UpdateStep,
+    Assignment, Countable, ExpiringQuota, Mutation, NewerUpdate, NewerUpdateState, NotAdmitted,
+    Observation, Op, OutOfBounds, Oversold, Permission, Permitted, ReferenceField, Rejection,
+    Reply, RequestId, Reservation, Shareable, Shortfall, SkipReason, Submission, TextField,
+    UpdateAction, UpdateFailure, UpdateStep,
 };
 use generator::{Values, sequencer};
 use model::{
@@ -63,6 +63,7 @@ fn mutation() -> BoxedStrategy<Mutation> {
             UpdateAction::Close,
         ])
         .boxed(),
+        token_uses: of(any::<u32>()).boxed(),
         deadline: of(any::<u64>().prop_map(Time)).boxed(),
         force: any::<bool>().boxed(),
         path: path().boxed(),
@@ -173,10 +174,11 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         collection().prop_map(|job| Op::RemoveReplacements { job }),
         Just(Op::AllowRescheduling),
         Just(Op::MeterQuota),
-        (serial(), key(), any::<String>(), serial(), any_span()).prop_map(
-            |(token, key, address, certificate, validity)| Op::Enrol {
+        (serial(), key(), of(name()), any::<String>(), serial(), any_span()).prop_map(
+            |(token, key, machine, address, certificate, validity)| Op::Enrol {
                 token,
                 key,
+                machine,
                 address,
                 certificate,
                 validity,
@@ -417,6 +419,9 @@ fn rejection() -> BoxedStrategy<Rejection> {
         serial().prop_map(Rejection::NoSuchToken),
         name().prop_map(Rejection::TokenExpired),
         name().prop_map(Rejection::TokenUsed),
+        (name(), name(), any::<u32>()).prop_map(|(machine, token, most)| {
+            Rejection::NotAdmitted { machine, token, why: NotAdmitted::Spent { most } }
+        }),
         replica().prop_map(Rejection::ReplicaTokenUsed),
         any_span().prop_map(Rejection::TokenValidity),
         name().prop_map(Rejection::MachineRevoked),

@@ -85,6 +85,7 @@ pub(crate) fn of_requests() -> Vec<Rejection> {
         OutOfBounds::Notice(Span(86_401_000_000)),
         OutOfBounds::Batch(0),
         OutOfBounds::Tasks(100_001),
+        OutOfBounds::TokenUses(1_001),
         OutOfBounds::OversellPercent(10_001),
         OutOfBounds::LockLease(Span(61_000_000)),
         OutOfBounds::FileBytes(16_385),

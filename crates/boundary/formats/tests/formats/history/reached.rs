@@ -219,6 +219,9 @@ fn see(cell: &Cell, seen: &mut Seen) {
     }
     for (_, token) in cell.tokens() {
         seen.insert(format!("token: {}", if token.used.is_some() { "used" } else { "unused" }));
+        if token.many.as_ref().is_some_and(|many| !many.admitted.is_empty()) {
+            seen.insert("token: used by many".to_owned());
+        }
     }
     if cell.revoked_machines().next().is_some() {
         seen.insert("cell: a revoked name that no machine has".to_owned());

@@ -1,10 +1,11 @@
 //! A cell whose machine has enrolled, corrupted; and uses of tokens that no operation performs.
 
 use event::{Event, EventKind, Subject};
+use imbl::OrdMap;
 use model::{KeyDigest, Span};
 
 use super::*;
-use crate::{Applied, Credentials, DecisionChecker, IssueToken, RevokeMachine, Token};
+use crate::{Admission, Applied, Credentials, DecisionChecker, IssueToken, RevokeMachine, Token};
 
 fn serial(number: u8) -> Serial {
     Serial([number; Serial::BYTES])
@@ -17,7 +18,7 @@ fn name(text: &str) -> MachineName {
 fn enrol(token: u8) -> Op {
     let (key, validity) = (KeyDigest([1; KeyDigest::BYTES]), Span::from_secs(60));
     let (token, certificate) = (serial(token), serial(9));
-    Op::Enrol { token, key, address: "m1:1".to_owned(), certificate, validity }
+    Op::Enrol { token, key, machine: None, address: "m1:1".to_owned(), certificate, validity }
 }
 
 /// Machine m1 has used token 1, token 2 is unused, and m9 is a revoked name.
@@ -28,6 +29,7 @@ fn enrolled() -> Cell {
             machine: name("m1"),
             serial: serial(token),
             validity: Span::from_secs(60),
+            most: None,
         })
     };
     let revoke = Mutation::RevokeMachine(RevokeMachine { machine: name("m9") });
@@ -94,6 +96,16 @@ fn every_corruption_of_enrolment_is_named() {
                 "join token 0202020202020202020202020202020202020202 was used by a machine that does not \
                exist, or ends before it begins",
             ],
+        ),
+        (
+            |cell| {
+                let admitted = OrdMap::from_iter([
+                    (name("m1"), token(cell, 1).used.expect("it was used")),
+                    (name("m12"), token(cell, 1).used.expect("it was used")),
+                ]);
+                token(cell, 2).many = Some(Admission { most: 1, admitted });
+            },
+            &["2 machines that a token admitted, the maximum is 1"],
         ),
         (
             |cell| cell.tokens.by_expiry.clear(),

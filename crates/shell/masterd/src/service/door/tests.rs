@@ -155,7 +155,7 @@ async fn a_mutation_out_of_bounds_is_refused_before_its_proposal() {
     {
         let (token, certificate, validity) = (serial(1), serial(2), Span::from_secs(60));
         let key = KeyDigest([0; 32]);
-        let enrol = Op::Enrol { token, key, address, certificate, validity };
+        let enrol = Op::Enrol { token, key, machine: None, address, certificate, validity };
         refuses(&held, Request::Enrolment(enrol), says).await;
     }
     assert_eq!(held.take(), 0, "nothing is proposed");
