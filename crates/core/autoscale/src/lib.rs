@@ -11,7 +11,6 @@
 //! Not here: how usage is read, where a history is kept, and who may change a limit (crates `cli` and
 //! `cell`). A history is not a reservation: crate `reclaim` estimates what a task needs now.
 
-mod decay;
 mod decide;
 mod history;
 mod recommend;

@@ -5,7 +5,6 @@ use std::fmt;
 use model::{Bytes, Dimension, MilliCores, Permille, Span, Time};
 use spec::CpuRam;
 
-use crate::decay::decayed;
 use crate::history::{History, Window};
 use crate::settings::Settings;
 
@@ -145,7 +144,7 @@ pub(crate) fn peak_and_decay(
 ) -> Option<Recommendation> {
     let decays = |window: &Window| {
         let (used, age) = (part.of(window.used), age(now, window));
-        (decayed(used, age, settings.half_life), used, age)
+        (settings.half_life.halved(used, age), used, age)
     };
     // Of equal ones the newest.
     let (value, used, age) = history.windows().map(decays).max_by_key(|(value, ..)| *value)?;
@@ -168,7 +167,7 @@ pub(crate) fn percentile(
         }
         ScaledResource::Cpu => {
             let weighted = |window: &Window| {
-                let weight = decayed(WEIGHT, age(now, window), settings.half_life).max(1);
+                let weight = settings.half_life.halved(WEIGHT, age(now, window)).max(1);
                 (part.of(window.used), weight)
             };
             let mut windows: Vec<(u64, u64)> = history.windows().map(weighted).collect();
@@ -198,7 +197,7 @@ pub(crate) fn out_of_memory(
 ) -> Option<Recommendation> {
     let last = history.out_of_memory()?;
     let (age, used) = (now.since(last.at), last.limit.0);
-    let needed = decayed(used.saturating_mul(2), age, settings.half_life);
+    let needed = settings.half_life.halved(used.saturating_mul(2), age);
     let (part, by, windows) =
         (ScaledResource::Ram, Recommender::OutOfMemory, history.windows().len());
     Some(Recommendation { part, by, used, age, needed, windows })

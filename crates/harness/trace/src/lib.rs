@@ -10,5 +10,6 @@ mod cell;
 pub mod google2011;
 mod packed;
 pub mod shapes;
+pub mod swf;
 
 pub use cell::{CellSnapshot, Dropped, Job, Machine, PerMille, Task};

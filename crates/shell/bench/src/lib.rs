@@ -12,6 +12,7 @@ mod history;
 mod lab;
 mod names;
 mod packages;
+mod queue;
 mod recovery;
 mod scheduling;
 mod sim;
@@ -138,6 +139,8 @@ pub enum Benchmark {
     Files(files::Options),
     /// Measure packages and images: imports, uploads, starts and fetches.
     Packages(packages::Options),
+    /// Measure the batch queue: its decisions, and a log that is replayed.
+    Queue(queue::Options),
     /// Measure a Borglet's name server: unknown names, changes; and watchers of a job.
     Resolver(cluster::resolver::Options),
     /// Measure the simulator: one cell under the churn of a real one, and one under faults.
@@ -198,6 +201,7 @@ impl Benchmark {
             }
             Self::Estimate(options) => estimate::measure(&options),
             Self::Files(options) => files::measure(&options),
+            Self::Queue(options) => queue::measure(&options),
             Self::Packages(options) => packages::measure(&options),
             Self::Fanout(options) => fanout::measure(&options),
             Self::Resolver(options) => cluster::resolver::measure(&options),

@@ -27,6 +27,15 @@ pub(crate) fn read(directory: &Path) -> anyhow::Result<Trace> {
     Ok(history.finish())
 }
 
+/// A file of text, compressed by gzip if its name ends so.
+pub(crate) fn text(path: &Path) -> anyhow::Result<Box<dyn BufRead>> {
+    if path.extension().is_some_and(|extension| extension == "gz") {
+        return Ok(Box::new(unpacked(path)?));
+    }
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    Ok(Box::new(BufReader::new(file.take(BYTES_MAX))))
+}
+
 /// Reads only the cell at time 0.
 pub(crate) fn snapshot(directory: &Path) -> anyhow::Result<CellSnapshot> {
     let path = directory.join("derived/machines-merged.csv.gz");

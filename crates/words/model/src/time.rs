@@ -56,6 +56,18 @@ impl Span {
     pub const fn saturating_mul(self, times: u64) -> Self {
         Self(self.0.saturating_mul(times))
     }
+
+    /// A value after an age, if this is its half-life: halved in each, and on a straight line between. It never rises
+    /// with the age.
+    #[must_use]
+    pub fn halved(self, value: u64, age: Self) -> u64 {
+        let half_life = self.0.max(1);
+        let halvings = u32::try_from(age.0 / half_life).unwrap_or(u32::MAX);
+        let whole = value.checked_shr(halvings).unwrap_or_default();
+        // At most half of `whole`, so this neither overflows nor goes below zero.
+        let lost = u128::from(whole) * u128::from(age.0 % half_life) / (2 * u128::from(half_life));
+        whole - u64::try_from(lost).unwrap_or(whole)
+    }
 }
 
 impl Add<Span> for Time {
@@ -146,5 +158,19 @@ mod tests {
     fn clocks_that_jump_back_give_no_negative_span() {
         assert_eq!(Time(5).since(Time(9)), Span::ZERO);
         assert_eq!(Time(u64::MAX) + Span(1), Time(u64::MAX));
+    }
+
+    #[test]
+    fn a_value_halves_in_each_half_life() {
+        let hour = Span::from_secs(3_600);
+        let of = |minutes: u64| hour.halved(1_000, Span::from_secs(60 * minutes));
+        let table = [(0, 1_000), (30, 750), (60, 500), (90, 375), (120, 250), (600, 0)];
+        for (minutes, value) in table {
+            assert_eq!(of(minutes), value, "after {minutes} min");
+        }
+        assert_eq!(Span::ZERO.halved(u64::MAX, Span(u64::MAX)), 0);
+        assert_eq!(Span(u64::MAX).halved(u64::MAX, Span(1)), u64::MAX);
+        let ages: Vec<u64> = (0..400).map(of).collect();
+        assert!(ages.is_sorted_by(|before, after| before >= after), "{ages:?}");
     }
 }

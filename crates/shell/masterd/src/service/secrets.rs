@@ -54,7 +54,12 @@ impl Secrets {
 
     /// Seals the versions of a secret with the newest key. The numbers of those that cannot be opened are returned:
     /// they stay as they are, so that a key that is found again opens them.
-    async fn reseal(&self, id: RequestId, by: &Caller, secret: &Secret) -> Result<Vec<u32>, Status> {
+    async fn reseal(
+        &self,
+        id: RequestId,
+        by: &Caller,
+        secret: &Secret,
+    ) -> Result<Vec<u32>, Status> {
         let (owner, name) = (secret.owner.clone(), secret.name.clone());
         let (mut versions, mut unreadable) = (Vec::new(), Vec::new());
         for SecretVersion { number, sealed, .. } in &secret.versions {

@@ -14,8 +14,8 @@ const RESERVED: [&str; 8] =
 
 /// Directories of every system, which are no files.
 const DIRECTORIES: [&str; 15] = [
-    "/bin", "/boot", "/etc", "/home", "/lib", "/lib64", "/media", "/mnt", "/opt", "/root", "/run", "/sbin", "/srv",
-    "/usr", "/var",
+    "/bin", "/boot", "/etc", "/home", "/lib", "/lib64", "/media", "/mnt", "/opt", "/root", "/run",
+    "/sbin", "/srv", "/usr", "/var",
 ];
 
 impl Problems {
@@ -170,9 +170,17 @@ mod tests {
             let says = with(&[(path, "x")]);
             assert!(says[0].contains("is not a path for a file of a task"), "{path}: {says:?}");
         }
-        for path in
-            ["/proc/x", "/sys/x", "/dev/x", "/packages/x", "/alloc", "/run/bourg/x", "/tmp/x", "/etc", "/usr"]
-        {
+        for path in [
+            "/proc/x",
+            "/sys/x",
+            "/dev/x",
+            "/packages/x",
+            "/alloc",
+            "/run/bourg/x",
+            "/tmp/x",
+            "/etc",
+            "/usr",
+        ] {
             let says = with(&[(path, "x")]);
             assert!(says[0].contains("where tasks have no files of their own"), "{path}: {says:?}");
         }

@@ -1,0 +1,213 @@
+//! One pass: turns of users, the reservation, and what may start before it.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use model::{CollectionId, Resources, Span, Time, UserName};
+
+use crate::queue::{BatchQueue, Held, Place, PoorestUser, Turn};
+
+/// The least time for which a task that runs longer than expected is expected to go on.
+const OVERDUE: Span = Span::from_secs(1);
+
+/// What a pass has decided.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TurnPass {
+    /// What is enabled, in the order of the turns.
+    pub enabled: Vec<Enabled>,
+    /// What is waited for.
+    pub reserved: Option<StartReservation>,
+}
+
+/// Tasks of a job that may be scheduled now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Enabled {
+    /// The job.
+    pub job: CollectionId,
+    /// How many of its tasks.
+    pub tasks: u32,
+}
+
+/// A job that does not fit now has its start reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StartReservation {
+    /// The job.
+    pub job: CollectionId,
+    /// When enough tasks have ended, if each runs as long as expected.
+    pub at: Time,
+    /// What is left beside it at that moment.
+    pub spare: Resources,
+}
+
+impl BatchQueue {
+    /// Enables what has its turn and fits into the room. The room is what tasks of the queue could use now; those that
+    /// run are not in it.
+    pub fn pass(&mut self, now: Time, room: Resources) -> TurnPass {
+        if self.policy.half_life.is_some() {
+            self.refresh(now);
+        }
+        let mut pass = Sweep { now, room, result: TurnPass::default() };
+        self.keep_reservation(&mut pass);
+        let mut looked: BTreeMap<UserName, Place> = BTreeMap::new();
+        let mut from: Bound<Turn> = Bound::Unbounded;
+        // Shares only rise in a pass and the room only shrinks: who could not start anything cannot later.
+        while let Some(turn) = self.turns.range((from.clone(), Bound::Unbounded)).next().cloned() {
+            let user = &turn.2;
+            if self.one_of(user, &mut pass, &mut looked) {
+                from = Bound::Included(turn);
+            } else {
+                from = Bound::Excluded(turn);
+            }
+        }
+        pass.result
+    }
+
+    /// A job that has a reservation starts before all others, or keeps it.
+    fn keep_reservation(&mut self, pass: &mut Sweep) {
+        let Some(id) = self.reserved else { return };
+        let Some(held) = self.jobs.get(&id) else { return self.reserved = None };
+        let needs = held.job.needs();
+        if pass.fits(&needs) {
+            self.reserved = None;
+            pass.start(self, id, &needs);
+        } else {
+            pass.result.reserved = self.reservation(id, &needs, pass);
+            if pass.result.reserved.is_none() {
+                self.reserved = None;
+            }
+        }
+    }
+
+    /// Enables the next tasks of a user that may start. Returns whether there were any.
+    fn one_of(
+        &mut self,
+        name: &UserName,
+        pass: &mut Sweep,
+        looked: &mut BTreeMap<UserName, Place>,
+    ) -> bool {
+        let Some(user) = self.users.get(name) else { return false };
+        let after = looked.get(name).copied().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut refused = 0;
+        let mut found = None;
+        for place in user.waiting.range((after, Bound::Unbounded)) {
+            let Some(held) = self.jobs.get(&place.2) else { continue };
+            let mut starts = false;
+            if !held.is_throttled() && self.reserved != Some(place.2) {
+                if refused >= self.policy.depth {
+                    break;
+                }
+                refused += 1;
+                starts = self.may_start(held, pass);
+            }
+            if starts {
+                found = Some(place.2);
+                break;
+            }
+            looked.insert(name.clone(), *place);
+        }
+        if self.reserved.is_none() {
+            self.reserved = pass.result.reserved.map(|reserved| reserved.job);
+        }
+        let Some(id) = found else { return false };
+        let Some(held) = self.jobs.get(&id) else { return false };
+        let needs = held.job.needs();
+        pass.start(self, id, &needs);
+        true
+    }
+
+    /// Whether the next tasks of a job start now. The first that do not fit get the reservation.
+    fn may_start(&self, held: &Held, pass: &mut Sweep) -> bool {
+        let needs = held.job.needs();
+        if pass.fits(&needs) {
+            let end = pass.now + held.job.runtime.or(self.policy.assumed_runtime);
+            return pass.delays_nothing(end, &needs);
+        }
+        if pass.result.reserved.is_none() && self.policy.poorest == PoorestUser::WaitedFor {
+            pass.result.reserved = self.reservation(held.job.id, &needs, pass);
+        }
+        false
+    }
+
+    /// When tasks can start that do not fit now; `None` if not even when all others have ended.
+    fn reservation(
+        &self,
+        job: CollectionId,
+        needs: &Resources,
+        pass: &Sweep,
+    ) -> Option<StartReservation> {
+        let Sweep { now, room, .. } = *pass;
+        let frees =
+            |end: Time, (tasks, request): (u32, Resources)| (end, request.times(tasks.into()));
+        let of = |running: &crate::queue::RunningTasks| (running.tasks, running.request);
+        // What is overdue goes on for as long as it is overdue.
+        let overdue = self.running.range(..=(now, u64::MAX));
+        let mut late: Vec<(Time, Resources)> = overdue
+            .map(|((end, _), running)| frees(now + now.since(*end).max(OVERDUE), of(running)))
+            .collect();
+        late.sort_unstable_by_key(|(end, _)| *end);
+        let mut late = late.into_iter().peekable();
+        let ahead = self.running.range((Bound::Excluded((now, u64::MAX)), Bound::Unbounded));
+        let mut ahead = ahead.map(|((end, _), running)| frees(*end, of(running))).peekable();
+        let mut free = room;
+        let mut found: Option<Time> = None;
+        loop {
+            let is_late = match (late.peek(), ahead.peek()) {
+                (Some(late), Some(ahead)) => late.0 <= ahead.0,
+                (Some(_), None) => true,
+                (None, _) => false,
+            };
+            let next = if is_late { late.next() } else { ahead.next() };
+            match (found, next) {
+                // All that ends at the same moment counts.
+                (Some(at), Some((end, freed))) if end == at => free = free.plus(freed),
+                (Some(at), _) => {
+                    return Some(StartReservation { job, at, spare: free.minus(*needs) });
+                }
+                (None, None) => return None,
+                (None, Some((end, freed))) => {
+                    free = free.plus(freed);
+                    if needs.first_above(&free).is_none() {
+                        found = Some(end);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A pass under way.
+struct Sweep {
+    now: Time,
+    room: Resources,
+    result: TurnPass,
+}
+
+impl Sweep {
+    fn fits(&self, needs: &Resources) -> bool {
+        needs.first_above(&self.room).is_none()
+    }
+
+    /// Whether tasks that end at a moment leave the reserved start as it is.
+    fn delays_nothing(&self, end: Time, needs: &Resources) -> bool {
+        let reserved = self.result.reserved.as_ref();
+        reserved.is_none_or(|reserved| {
+            end <= reserved.at || needs.first_above(&reserved.spare).is_none()
+        })
+    }
+
+    fn start(&mut self, queue: &mut BatchQueue, id: CollectionId, needs: &Resources) {
+        let assumed = queue.policy.assumed_runtime;
+        let runtime = queue.jobs.get(&id).map_or(Span::ZERO, |held| held.job.runtime.or(assumed));
+        let tasks = queue.enable(self.now, id);
+        self.room = self.room.minus(*needs);
+        if let Some(reserved) = &mut self.result.reserved
+            && self.now + runtime > reserved.at
+        {
+            reserved.spare = reserved.spare.minus(*needs);
+        }
+        match self.result.enabled.last_mut() {
+            Some(last) if last.job == id => last.tasks += tasks,
+            _ => self.result.enabled.push(Enabled { job: id, tasks }),
+        }
+    }
+}

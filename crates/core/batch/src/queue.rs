@@ -1,0 +1,312 @@
+//! The queue itself: who waits, what runs, and in which order users have their turn.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{CollectionId, Resources, Span, Time, UserName};
+
+use crate::share::Usage;
+use crate::{BadJob, DominantShare, QueuedJob, ShareWeights};
+
+/// What happens when the next tasks of the user with the smallest share do not fit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PoorestUser {
+    /// They get a reservation, which nobody delays. The default: large tasks start at some time, whatever else waits.
+    #[default]
+    WaitedFor,
+    /// Others go on, as if they were not there. Machines are fuller, and large tasks may wait for ever.
+    Skipped,
+}
+
+/// How a queue decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueuePolicy {
+    /// What happens when the poorest user's tasks do not fit.
+    pub poorest: PoorestUser,
+    /// How long the past counts: what was used counts half after that time. `None`: only what is used now counts.
+    pub half_life: Option<Span>,
+    /// How long a task is assumed to run of which nothing is known.
+    pub assumed_runtime: Span,
+    /// How many jobs of one user that cannot start are looked at in a pass. The others wait for the next one.
+    pub depth: usize,
+}
+
+impl Default for QueuePolicy {
+    fn default() -> Self {
+        Self {
+            poorest: PoorestUser::default(),
+            half_life: None,
+            assumed_runtime: Span::from_secs(3_600),
+            depth: 100,
+        }
+    }
+}
+
+/// A job's place among those of its user.
+pub(crate) type Place = (Reverse<u16>, Time, CollectionId);
+/// A user's place among all: the share, and of equal shares the job that is ahead.
+pub(crate) type Turn = (DominantShare, Place, UserName);
+/// When tasks are expected to end; with a number, because several may at once.
+pub(crate) type ExpectedEnd = (Time, u64);
+
+/// The jobs that wait, and the tasks that were enabled and have not ended.
+#[derive(Clone, Debug)]
+pub struct BatchQueue {
+    pub(crate) policy: QueuePolicy,
+    capacity: Resources,
+    pub(crate) users: BTreeMap<UserName, QueueUser>,
+    pub(crate) jobs: BTreeMap<CollectionId, Held>,
+    /// The users with waiting jobs.
+    pub(crate) turns: BTreeSet<Turn>,
+    pub(crate) running: BTreeMap<ExpectedEnd, RunningTasks>,
+    next: u64,
+    /// The job that has a reservation.
+    pub(crate) reserved: Option<CollectionId>,
+}
+
+/// A user with jobs in the queue, tasks that run, or weights.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct QueueUser {
+    weights: ShareWeights,
+    usage: Usage,
+    pub(crate) waiting: BTreeSet<Place>,
+    turn: Option<Turn>,
+}
+
+/// A job of which tasks wait or run.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    /// With the number of tasks that wait.
+    pub(crate) job: QueuedJob,
+    pub(crate) running: u32,
+    ends: BTreeSet<ExpectedEnd>,
+}
+
+/// Tasks of one job that were enabled at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct RunningTasks {
+    pub(crate) job: CollectionId,
+    pub(crate) tasks: u32,
+    pub(crate) request: Resources,
+}
+
+impl QueuedJob {
+    pub(crate) fn place(&self) -> Place {
+        (Reverse(self.priority), self.since, self.id)
+    }
+}
+
+impl Held {
+    /// Whether more of its tasks would be more than may run at once.
+    pub(crate) fn is_throttled(&self) -> bool {
+        self.job.at_once.is_some_and(|most| self.running >= most)
+    }
+}
+
+impl BatchQueue {
+    /// An empty queue. Shares are parts of the capacity.
+    #[must_use]
+    pub fn new(policy: QueuePolicy, capacity: Resources) -> Self {
+        Self {
+            policy,
+            capacity,
+            users: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            turns: BTreeSet::new(),
+            running: BTreeMap::new(),
+            next: 0,
+            reserved: None,
+        }
+    }
+
+    /// Changes the capacity: machines come and go.
+    pub fn set_capacity(&mut self, now: Time, capacity: Resources) {
+        self.capacity = capacity;
+        self.refresh(now);
+    }
+
+    /// Changes the weights of a user.
+    pub fn set_weights(&mut self, now: Time, user: &UserName, weights: ShareWeights) {
+        self.users.entry(user.clone()).or_default().weights = weights;
+        self.take_turn(now, user);
+    }
+
+    /// The share of a user, as it counts now.
+    #[must_use]
+    pub fn share(&self, now: Time, user: &UserName) -> DominantShare {
+        self.users.get(user).map_or_else(DominantShare::default, |user| self.share_of(now, user))
+    }
+
+    /// What the enabled tasks of a user request.
+    #[must_use]
+    pub fn used(&self, user: &UserName) -> Resources {
+        self.users.get(user).map_or_else(Resources::default, |user| user.usage.now)
+    }
+
+    /// What each task of a job requests; `None` if none of them waits or runs.
+    #[must_use]
+    pub fn request(&self, job: CollectionId) -> Option<Resources> {
+        self.jobs.get(&job).map(|held| held.job.request)
+    }
+
+    /// The number of jobs with tasks that wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.users.values().map(|user| user.waiting.len()).sum()
+    }
+
+    /// Adds a job.
+    ///
+    /// # Errors
+    /// If it is there already, or could never start.
+    pub fn submit(&mut self, now: Time, job: QueuedJob) -> Result<(), BadJob> {
+        if job.tasks == 0 {
+            return Err(BadJob::NoTasks);
+        }
+        match job.at_once {
+            Some(0) => return Err(BadJob::NoneAtOnce),
+            Some(at_once) if job.gang && at_once < job.tasks => {
+                return Err(BadJob::ThrottledGang { tasks: job.tasks, at_once });
+            }
+            _ => {}
+        }
+        if self.jobs.contains_key(&job.id) {
+            return Err(BadJob::Twice(job.id));
+        }
+        let (needs, capacity) = (job.needs(), self.capacity);
+        if needs.first_above(&capacity).is_some() {
+            return Err(BadJob::TooLarge { needs, capacity });
+        }
+        let (id, user, place) = (job.id, job.user.clone(), job.place());
+        self.jobs.insert(id, Held { job, running: 0, ends: BTreeSet::new() });
+        self.users.entry(user.clone()).or_default().waiting.insert(place);
+        self.take_turn(now, &user);
+        Ok(())
+    }
+
+    /// Removes the tasks of a job that wait. Those that run stay until they [end](Self::ended).
+    pub fn withdraw(&mut self, now: Time, id: CollectionId) {
+        let Some(held) = self.jobs.get_mut(&id) else { return };
+        held.job.tasks = 0;
+        self.settle(now, id);
+    }
+
+    /// Tasks of a job have ended. Those that were expected to end first are taken to be these.
+    pub fn ended(&mut self, now: Time, id: CollectionId, tasks: u32) {
+        self.stop(now, id, tasks);
+        self.settle(now, id);
+    }
+
+    /// Tasks of a job were preempted and wait again, in the job's old place.
+    pub fn requeued(&mut self, now: Time, id: CollectionId, tasks: u32) {
+        let stopped = self.stop(now, id, tasks);
+        let Some(held) = self.jobs.get_mut(&id) else { return };
+        held.job.tasks = held.job.tasks.saturating_add(stopped);
+        self.settle(now, id);
+    }
+
+    /// Takes tasks from those that run. Returns how many there were.
+    fn stop(&mut self, now: Time, id: CollectionId, tasks: u32) -> u32 {
+        let Some(held) = self.jobs.get_mut(&id) else { return 0 };
+        let stopped = tasks.min(held.running);
+        held.running -= stopped;
+        let mut left = stopped;
+        while left > 0
+            && let Some(end) = held.ends.first().copied()
+        {
+            let Some(running) = self.running.get_mut(&end) else {
+                held.ends.remove(&end);
+                continue;
+            };
+            let of_these = left.min(running.tasks);
+            running.tasks -= of_these;
+            left -= of_these;
+            if running.tasks == 0 {
+                self.running.remove(&end);
+                held.ends.remove(&end);
+            }
+        }
+        let (freed, half_life) = (held.job.request.times(stopped.into()), self.policy.half_life);
+        if let Some(user) = self.users.get_mut(&held.job.user) {
+            user.usage.change(now, half_life, |used| used.minus(freed));
+        }
+        stopped
+    }
+
+    /// Moves the next tasks of a job, those that start together, from waiting to running. Returns how many.
+    pub(crate) fn enable(&mut self, now: Time, id: CollectionId) -> u32 {
+        let assumed = self.policy.assumed_runtime;
+        let Some(held) = self.jobs.get_mut(&id) else { return 0 };
+        let (together, needs) = (held.job.together(), held.job.needs());
+        held.job.tasks -= together;
+        held.running += together;
+        let end = now + held.job.runtime.or(assumed);
+        // Tasks of one job that are enabled in one pass are one entry.
+        let last = held.ends.last().filter(|(at, _)| *at == end).copied();
+        match last.and_then(|end| self.running.get_mut(&end)) {
+            Some(running) => running.tasks += together,
+            None => {
+                let end = (end, self.next);
+                self.next += 1;
+                held.ends.insert(end);
+                let request = held.job.request;
+                self.running.insert(end, RunningTasks { job: id, tasks: together, request });
+            }
+        }
+        let half_life = self.policy.half_life;
+        if let Some(user) = self.users.get_mut(&held.job.user) {
+            user.usage.change(now, half_life, |used| used.plus(needs));
+        }
+        self.settle(now, id);
+        together
+    }
+
+    /// Makes places and turns agree with a job's tasks, and forgets it when it has none.
+    fn settle(&mut self, now: Time, id: CollectionId) {
+        let Some(Held { job, running, .. }) = self.jobs.get(&id) else { return };
+        let (user, place, waits, running) =
+            (job.user.clone(), job.place(), job.tasks > 0, *running);
+        if let Some(user) = self.users.get_mut(&user) {
+            if waits {
+                user.waiting.insert(place);
+            } else {
+                user.waiting.remove(&place);
+            }
+        }
+        if !waits {
+            if self.reserved == Some(id) {
+                self.reserved = None;
+            }
+            if running == 0 {
+                self.jobs.remove(&id);
+            }
+        }
+        self.take_turn(now, &user);
+    }
+
+    /// Puts a user where its share belongs.
+    fn take_turn(&mut self, now: Time, name: &UserName) {
+        let Some(user) = self.users.get(name) else { return };
+        let first = user.waiting.first().copied();
+        let turn = first.map(|place| (self.share_of(now, user), place, name.clone()));
+        let Some(user) = self.users.get_mut(name) else { return };
+        if user.turn == turn {
+            return;
+        }
+        if let Some(old) = std::mem::replace(&mut user.turn, turn.clone()) {
+            self.turns.remove(&old);
+        }
+        self.turns.extend(turn);
+    }
+
+    /// Puts all users where their shares belong now.
+    pub(crate) fn refresh(&mut self, now: Time) {
+        let names: Vec<UserName> = self.turns.iter().map(|(_, _, name)| name.clone()).collect();
+        names.iter().for_each(|name| self.take_turn(now, name));
+    }
+
+    fn share_of(&self, now: Time, user: &QueueUser) -> DominantShare {
+        let counted = user.usage.counted(now, self.policy.half_life);
+        DominantShare::of(&counted, &self.capacity, &user.weights)
+    }
+}
