@@ -11,7 +11,8 @@ use spec::{
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
 use crate::task::{
-    all_shown, cores, cores_number, network, network_fields, outputs, on_change, on_change_number, read_static_ports, static_ports, texts,
+    all_shown, cores, cores_number, network, network_fields, on_change, on_change_number, outputs,
+    read_static_ports, static_ports, texts,
 };
 use crate::{autoscale, file, read, v1};
 

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Bytes, MilliCores, PortName, Resources};
 use spec::{
-    Constraint, Cores, LogPolicy, Network, OutputPolicy, OnChange, Relation, Saver, TaskOverride, TaskSpec,
+    Constraint, Cores, LogPolicy, Network, OnChange, OutputPolicy, Relation, Saver, TaskOverride,
+    TaskSpec,
 };
 
 use crate::duration::{Duration, duration};

@@ -431,6 +431,7 @@ impl KeptHistory {
                 attributes: attributes.map(|(name, value)| (name.into(), value.into())).into(),
                 held_ports: Vec::new(),
                 saving: Vec::new(),
+                volumes: Vec::new(),
                 shortage: None,
                 not_ready: None,
             });

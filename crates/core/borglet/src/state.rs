@@ -22,8 +22,7 @@ use std::sync::Arc;
 
 use model::{
     Bytes, End, FinalUsage, InstanceId, MachineReport, Resources, Span, Stamp, StartLatency, Time,
-, VolumeFill,
-    VolumePath,
+    VolumeFill, VolumePath,
 };
 use poll::{Desired, DesiredAlloc, Order, OrderRefused, Report, Stop, TaskReport, TaskStatus};
 use spec::LogSettings;

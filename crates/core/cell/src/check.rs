@@ -8,8 +8,8 @@
 
 mod decision;
 mod enrolment;
-mod inputs;
 mod every_machine;
+mod inputs;
 mod locks;
 mod packages;
 mod quota;
@@ -432,11 +432,11 @@ impl Violations {
         // It was resized to no tasks, and lives on.
         let empty = job.spec.tasks == 0;
         let agrees = match &job.state {
-            JobState::Queued => (queued > 0 || none) || empty) && pending == 0 && running == 0,
-            JobState::Pending => queued == 0 && (pending > 0 || none) || empty) && running == 0,
-            JobState::Running => queued == 0 && (running + pending > 0 || none) || empty),
+            JobState::Queued => (queued > 0 || none || empty) && pending == 0 && running == 0,
+            JobState::Pending => queued == 0 && (pending > 0 || none || empty) && running == 0,
+            JobState::Running => queued == 0 && (running + pending > 0 || none || empty),
             JobState::Dead { death, .. } => {
-                counts.alive() == 0 && (none || (empty || *death == job.worst_death())
+                counts.alive() == 0 && (none || empty || *death == job.worst_death())
             }
         };
         if !agrees || (job.state == JobState::Queued) == job.waits_for.is_empty() {

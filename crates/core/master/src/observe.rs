@@ -113,7 +113,8 @@ fn differs(
         TaskStatus::Unready => {
             let health = match placement.phase {
                 Phase::Starting => {
-                    observations.push(Observation::Started { instance });
+                    let latency = said.latency;
+                    observations.push(Observation::Started { instance, latency });
                     Health::Unknown
                 }
                 Phase::Started { health, .. } => health,

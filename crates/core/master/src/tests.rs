@@ -23,7 +23,7 @@ use cell::{AddMachine, Assignment, Mutation, Observation, Outcome, RequestId, Re
 use model::{
     Bytes, CellName, CollectionId, End, GcuFactor, Generation, InstanceId, LogIndex, MachineName,
     MachineReport, MilliCores, PortRange, ReplicaId, Resources, RestoreEpoch, SessionId, Stamp,
-    TaskIndex, TaskSelection, Term, UserName,
+    StartLatency, TaskIndex, TaskSelection, Term, UserName,
 };
 use spec::{JobSpec, TaskSpec};
 

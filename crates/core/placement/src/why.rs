@@ -164,10 +164,19 @@ pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> 
         let amounts = |of: &Resources| Dimension::ALL.map(|dimension| of.get(dimension));
         let (limit, reservation) = (amounts(&ask.demand.limit), amounts(&ask.demand.reservation));
         let (own, limited) = (ask.network.is_own(), ask.variants.to_vec());
-        let (volumes, own_machine) = (ask.volumes.clone();
-        let fixed: Vec<u16> = ask.static_ports.values().copied().collect(), ask.machine);
-        let key =
-            (limit, reservation, ask.ports, fixed, own, ask.constraints, limited, volumes, own_machine);
+        let (volumes, own_machine) = (ask.volumes.clone(), ask.machine);
+        let fixed: Vec<u16> = ask.static_ports.values().copied().collect();
+        let key = (
+            limit,
+            reservation,
+            ask.ports,
+            fixed,
+            own,
+            ask.constraints,
+            limited,
+            volumes,
+            own_machine,
+        );
         if groups.len() >= GROUPS_MAX && !places.contains_key(&key) {
             more += 1;
             continue;

@@ -104,6 +104,7 @@ impl History {
             attributes: attributes.map(|(name, value)| (name.to_owned(), value)).into(),
             held_ports: self.held_ports(),
             saving: Vec::new(),
+            volumes: Vec::new(),
             shortage: None,
             not_ready: None,
         };

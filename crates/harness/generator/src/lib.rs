@@ -33,7 +33,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use spec::{Constraint, CpuRam, JobSpec, OnChange, OnFailure, Relation, Sizing, TaskSpec, UpdatePolicy};
+use spec::{
+    Constraint, CpuRam, JobSpec, OnChange, OnFailure, Relation, Sizing, TaskSpec, UpdatePolicy,
+};
 
 /// The values from which mutations are generated.
 #[derive(Clone, Debug)]

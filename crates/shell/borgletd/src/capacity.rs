@@ -111,6 +111,7 @@ pub(crate) fn describe(
         attributes: machine.attributes,
         held_ports: Vec::new(),
         saving: Vec::new(),
+        volumes: Vec::new(),
         shortage: None,
         not_ready: None,
     };

@@ -158,8 +158,8 @@ fn detail(record: &Record) -> String {
             with(format!("to be evicted: {}", evicted(record, cause)))
         }
         EventKind::Start { latency, .. } if !latency.is_unknown() => with(latency.to_string()),
-        EventKind::Health { check, latency, .. }
-        | EventKind::Unready { check: Some(check) } => {
+        EventKind::Unready { check: Some(check) } => with(check.escape_debug().to_string()),
+        EventKind::Health { check, latency, .. } => {
             let after = latency.part(StartPart::Healthy).map(|took| format!("after {took}"));
             let check = check.as_ref().map(|check| check.escape_debug().to_string());
             match (check, after) {

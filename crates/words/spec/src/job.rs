@@ -10,8 +10,8 @@ use model::{
 
 use crate::{
     Autoscale, Constraint, Cores, CpuRam, DisruptionBudget, HealthCheck, JobReference, Kind,
-    LogPolicy, MetricsPage, Network, OutputPolicy, OnChange, RestartPolicy, Saver, TaskFile, UpdatePolicy,
-    VolumeRequest,
+    LogPolicy, MetricsPage, Network, OnChange, OutputPolicy, RestartPolicy, Saver, TaskFile,
+    UpdatePolicy, VolumeRequest,
 };
 
 /// A job description: a number of tasks that run the same program, or of allocs in which tasks of

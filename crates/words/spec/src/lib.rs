@@ -20,8 +20,8 @@ mod metrics;
 mod name_reference;
 mod names;
 mod network;
-mod outputs;
 mod on_change;
+mod outputs;
 mod path;
 mod ports;
 mod reference;
@@ -47,8 +47,8 @@ pub use logs::{LogPolicy, LogSettings};
 pub use metrics::MetricsPage;
 pub use name_reference::{NameField, NameReference, NotAName};
 pub use network::{Network, NoSuchNetwork};
-pub use outputs::{OutputPath, OutputPathError, OutputPolicy};
 pub use on_change::{NoSuchOnChange, OnChange};
+pub use outputs::{OutputPath, OutputPathError, OutputPolicy};
 pub use path::{Path, Step};
 pub use reference::JobReference;
 pub use restart::{RestartPolicy, RestartWhen};
@@ -56,7 +56,7 @@ pub use saver::Saver;
 pub use template::{Reference, TaskField, expand, references};
 pub use update::{CHANGES_MAX, FIELDS, Field, FieldChange, FieldClass, FieldName};
 pub use validate::{
-    AutoscaleProblem, CoresProblem, EveryMachineProblem, LogSettingsProblem, OutputProblem, Problem, ProblemKind,
-    VolumeProblem,
+    AutoscaleProblem, CoresProblem, EveryMachineProblem, LogSettingsProblem, OutputProblem,
+    Problem, ProblemKind, VolumeProblem,
 };
 pub use volume::{SCRATCH_DIRECTORY, VolumeRequest, VolumeSelector};

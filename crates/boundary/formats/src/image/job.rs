@@ -7,9 +7,8 @@ use std::sync::Arc;
 use api::{At, Fault, Malformed, read};
 use cell::crashes::Crash;
 use cell::{
-    Health, Inputs, Job, JobParts, JobState, LastIncarnation, LeftOut, MachineTasks, Phase, Placement,
-    Reserved, Task,
-    TaskState,
+    Health, Inputs, Job, JobParts, JobState, LastIncarnation, LeftOut, MachineTasks, Phase,
+    Placement, Reserved, Task, TaskState,
 };
 use model::{CollectionId, Generation, MachineId, TaskIndex, Time, Version};
 use spec::JobSpec;

@@ -1,6 +1,6 @@
 //! Who starts when: places, gangs, bounds, reservations.
 
-use batch::{BadJob, BatchQueue, Enabled, QueuePolicy, QueuedJob, Runtime};
+use batch::{BatchQueue, Enabled, QueuePolicy, QueuedJob, Runtime};
 use model::{CollectionId, Span};
 
 use crate::made::{amounts, at, job, queue_of};

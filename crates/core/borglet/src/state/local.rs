@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use model::{
     Appclass, End, FinalUsage, NoticeReason, Resources, Span, StartLatency, StartPart, Time,
-, VolumePath};
+    VolumePath,
+};
 use poll::{Desired, Notice, Stop};
 
 use super::notice::{self, GivenNotice};
@@ -26,6 +27,8 @@ pub(super) struct Local {
     pub(super) logs_changed: bool,
     /// How long its start takes, unless this Borglet found it.
     pub(super) start: Option<StartTimer>,
+    /// How often it was told to read its secrets and names again.
+    pub(super) read_again: u32,
 }
 
 /// How long a start takes, by the machine's own clock.
@@ -70,8 +73,6 @@ impl StartTimer {
             Self::Took(latency) => latency,
         }
     }
-    /// How often it was told to read its secrets and names again.
-    pub(super) read_again: u32,
 }
 
 /// What is done with it.
@@ -103,7 +104,15 @@ pub(super) enum StopCause {
 impl Local {
     pub(super) fn new(launch: Launch, phase: Phase) -> Self {
         let limit = Limit::new(launch.desired.spec.limit);
-        Self { launch, limit, phase, grabbed: None, logs_changed: false, start: None, read_again: 0 }
+        Self {
+            launch,
+            limit,
+            phase,
+            grabbed: None,
+            logs_changed: false,
+            start: None,
+            read_again: 0,
+        }
     }
 
     /// Adopts changes that need no restart, and nothing else. A task that has not been started will

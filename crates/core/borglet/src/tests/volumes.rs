@@ -4,7 +4,7 @@ use model::{VolumeContent, VolumeMark, VolumeMount};
 
 use super::*;
 
-fn with_volume(index: u32, generation: u64, source: &str, exclusive: bool) -> Desired {
+fn with_volume(index: u32, generation: u32, source: &str, exclusive: bool) -> Desired {
     let mut desired = desired(index, 31_000 + u16::try_from(generation).expect("a small number"));
     desired.instance.generation = Generation(generation);
     let owner = Some(desired.user.clone());

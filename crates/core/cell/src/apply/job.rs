@@ -308,15 +308,6 @@ impl Cell {
             self.kill_task(id, index, why, events);
         }
         self.end_without_tasks(id, why, events);
-        self.end_without_tasks(id, why, events);
-    }
-
-    /// Ends a job that was resized to no tasks: no end of a task does.
-    fn end_without_tasks(&mut self, id: CollectionId, why: &KillReason, events: &mut Events) {
-        let Some(job) = self.jobs.get(id) else { return };
-        if job.spec.tasks == 0 && job.is_alive() && job.counts().alive() == 0 {
-            self.job_dies(id, Death::Killed(why.clone()), events);
-        }
     }
 
     /// Whether the task was alive and not already being killed.

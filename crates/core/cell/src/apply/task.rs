@@ -254,31 +254,8 @@ impl Cell {
         if job.counts.alive() > 0 || left {
             return;
         }
-        let death = job.worst_death();
-        self.end_job(id, death, events);
-    }
-
-    /// A job with one task on every machine that was killed while it had no task ends.
-    pub(super) fn end_without_tasks(
-        &mut self,
-        id: CollectionId,
-        why: &KillReason,
-        events: &mut Events,
-    ) {
-        let alone = |job: &Arc<Job>| {
-            job.machine_tasks.is_some() && job.is_alive() && job.counts.alive() == 0
-        };
-        if self.jobs.get(id).is_some_and(alone) {
-            self.end_job(id, Death::Killed(why.clone()), events);
-        }
-    }
-
-    /// A job whose tasks are all dead ends.
-    fn end_job(&mut self, id: CollectionId, death: Death, events: &mut Events) {
-        let now = self.time;
-        self.every_machine.remove(&id);
-        self.lacking.remove(&id);
         let death = match (job.spec.tasks, death) {
+            _ if job.spec.is_on_every_machine() => job.worst_death(),
             // It was resized to no tasks, and lives on: only a kill ends it.
             (0, Death::Killed(KillReason::Removed) | Death::Finished | Death::Failed) => return,
             (0, killed) => killed,
@@ -287,9 +264,27 @@ impl Cell {
         self.job_dies(id, death, events);
     }
 
+    /// A job that was killed while it had no task ends: it was resized to none, or has one on every machine.
+    pub(super) fn end_without_tasks(
+        &mut self,
+        id: CollectionId,
+        why: &KillReason,
+        events: &mut Events,
+    ) {
+        let alone = |job: &Arc<Job>| {
+            let none = job.machine_tasks.is_some() || job.spec.tasks == 0;
+            none && job.is_alive() && job.counts.alive() == 0
+        };
+        if self.jobs.get(id).is_some_and(alone) {
+            self.job_dies(id, Death::Killed(why.clone()), events);
+        }
+    }
+
     /// A job whose tasks are all dead dies.
     pub(super) fn job_dies(&mut self, id: CollectionId, death: Death, events: &mut Events) {
         let now = self.time;
+        self.every_machine.remove(&id);
+        self.lacking.remove(&id);
         self.update_ends_with_job(id);
         let Some(job) = self.jobs.get_mut(id) else { return };
         let (transition, kind) = (death.transition(), EventKind::of(&death, None));

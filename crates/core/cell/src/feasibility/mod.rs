@@ -26,7 +26,7 @@ pub use variants::VariantsOfPackage;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use model::{InstanceId, PortName, MachineId, MachineReport, Resources, UserName};
+use model::{InstanceId, MachineId, MachineReport, PortName, Resources, UserName};
 use spec::{Constraint, JobSpec, Maximum, Network};
 
 use crate::{Cell, Demand, FailureDomain, Job, Machine, VolumeAsk};

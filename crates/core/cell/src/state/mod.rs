@@ -2,8 +2,8 @@
 
 pub mod crashes;
 mod credentials;
-mod inputs;
 mod every_machine;
+mod inputs;
 mod job;
 mod locks;
 mod machine;
@@ -24,9 +24,9 @@ mod volumes;
 
 pub(crate) use credentials::Tokens;
 pub use credentials::{Admission, Credentials, Token, TokenUse};
+pub use every_machine::{LeftOut, MachineTasks};
 pub(crate) use inputs::InputChanges;
 pub use inputs::{Inputs, NoAddress};
-pub use every_machine::{LeftOut, MachineTasks};
 pub use job::{
     Counts, Demand, Health, Job, JobParts, JobState, LastIncarnation, Phase, Placement, Task,
     TaskState,

@@ -278,7 +278,7 @@ fn tasks_are_told_of_a_changed_secret_every_five_seconds() {
     world.apply(&Op::assign(vec![assignment]));
     let on = world.cell.machine(M1).expect("m1").name.clone();
     world.apply(&Op::ReadSecrets { machine: on, instance });
-    let started = vec![Observation::Started { instance }];
+    let started = vec![Observation::Started { instance, latency: StartLatency::UNKNOWN }];
     world.apply(&Op::Observe { machine: M1, observations: started });
     let told = |world: &mut World| {
         let all = proposed_by(world);

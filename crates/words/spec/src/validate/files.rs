@@ -1,8 +1,6 @@
 //! Files of tasks and secrets: where they may be, and how much they may have.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use model::PackageReference;
+use std::collections::BTreeMap;
 
 use super::{ProblemKind, Problems};
 use crate::path::Location;

@@ -1,6 +1,6 @@
 //! The volumes of a job's tasks.
 
-use model::{Bytes, MountPath, Span, VolumeName, TaskIndex};
+use model::{Bytes, MountPath, Span, TaskIndex, VolumeName};
 use thiserror::Error;
 
 use super::Problems;
