@@ -443,11 +443,10 @@ fn of_quota() -> Vec<Mutation> {
     ]
 }
 
-/// Where the time of a start went, from when it was placed or from when it is healthy.
-pub(crate) fn latencies(healthy: bool) -> StartLatency {
+/// Where the time of a start went.
+pub(crate) fn latencies() -> StartLatency {
     let parts = StartPart::ALL.into_iter().zip([1_200, 3, 20_000, 0, 1_500]);
-    let known = parts.filter(|(part, _)| healthy || *part <= StartPart::Decide);
-    known.fold(StartLatency::UNKNOWN, |latency, (part, milliseconds)| {
+    parts.fold(StartLatency::UNKNOWN, |latency, (part, milliseconds)| {
         latency.with(part, Span::from_millis(milliseconds))
     })
 }
@@ -459,7 +458,7 @@ pub(crate) fn all_ops() -> Vec<Op> {
         |end| Observation::Ended { instance: instance(0), end, usage: FinalUsage::UNMEASURED };
     let mut observations = vec![
         Observation::started(instance(0)),
-        Observation::Started { instance: instance(0), latency: latencies(true) },
+        Observation::Started { instance: instance(0), latency: latencies() },
         Observation::Health { instance: instance(0), healthy: true, check: String::new() },
         Observation::Health { instance: instance(0), healthy: false, check: "HTTP 503".to_owned() },
         Observation::Unready { instance: instance(0), check: "HTTP 503".to_owned() },

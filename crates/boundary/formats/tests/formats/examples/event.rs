@@ -169,8 +169,8 @@ fn of_tasks() -> Vec<EventKind> {
         EventKind::Evict { cause: EvictionCause::Other },
         EventKind::Fail { end: ends().pop() },
         EventKind::Start { machine, latency: StartLatency::UNKNOWN },
-        EventKind::Start { machine, latency: super::latencies(true) },
-        EventKind::Health { healthy: true, check: None, latency: super::latencies(true) },
+        EventKind::Start { machine, latency: super::latencies() },
+        EventKind::Health { healthy: true, check: None, latency: super::latencies() },
         EventKind::Health {
             healthy: false,
             check: Some("HTTP 503".into()),

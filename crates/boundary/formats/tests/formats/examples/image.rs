@@ -14,8 +14,8 @@ use cell::{
 use model::{
     Band, Bytes, Capability, CollectionId, Dimension, End, FinalUsage, Generation, GrantId, Level,
     LockSessionId, LogIndex, MachineId, MachineReport, MilliCores, NoticeDelivery, NoticeReason,
-    Reclamation, ReplicaId, SessionId, Span, StartLatency, TaskId, TaskIndex, TaskSelection, Time,
-    UserName, Version,
+    Reclamation, ReplicaId, SessionId, Span, StartLatency, StartPart, TaskId, TaskIndex,
+    TaskSelection, Time, UserName, Version,
 };
 use spec::{Autoscale, CpuRam, FieldChange, JobSpec, Kind, TaskSpec};
 
@@ -332,7 +332,11 @@ fn running() -> Job {
         let check = matches!(phase, Phase::Started { health: Health::Unhealthy, .. });
         let check = check.then(|| "HTTP 503".into());
         let since = Time(7);
-        let latency = super::latencies(matches!(phase, Phase::Started { .. }));
+        // Its times are too close for parts of a millisecond.
+        let started = matches!(phase, Phase::Started { .. });
+        let parts = StartPart::ALL.into_iter();
+        let known = parts.filter(|part| started || *part <= StartPart::Decide);
+        let latency = known.fold(StartLatency::UNKNOWN, |known, part| known.with(part, Span::ZERO));
         TaskState::Running(Placement {
             address: None,
             machine,
