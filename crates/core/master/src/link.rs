@@ -140,9 +140,11 @@ impl Link {
             Some(_) => self.order_in_flight = Some(InFlight::Sent),
             None => self.plain_in_flight = Some(InFlight::Sent),
         }
-        let hold = settings.poll_interval;
+        // A machine that missed a poll is asked for an answer at once: how long it may be silent does
+        // not grow with each answer that it may hold.
+        let hold = if self.missed == 0 { settings.poll_interval } else { Span::ZERO };
         // Unless it has news before.
-        self.next_poll = now + hold;
+        self.next_poll = now + settings.poll_interval;
         let (name, address) = (known.name.clone(), Arc::clone(&known.address));
         let reservations = order::reservations(cell, known);
         Some(Poll { machine, name, address, order, hold, seen: self.seen, reservations })
@@ -164,7 +166,8 @@ impl Link {
         match answer {
             Answer::Failed => {
                 self.missed = self.missed.saturating_add(1);
-                self.next_poll = now + settings.poll_interval;
+                // A poll that was waited for is followed by the next one at once.
+                self.next_poll = self.next_poll.max(now);
             }
             Answer::Report { report, version, usage: _ } => {
                 self.missed = 0;

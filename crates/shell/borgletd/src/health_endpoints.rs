@@ -28,6 +28,7 @@ use rpc::{Identity, Rotating};
 use super::driver::Driver;
 use super::message::Obeyed;
 use super::packages::FetchCounts;
+use super::unpolled::Unpolled;
 
 /// The counters of a Borglet.
 #[derive(Debug, Default)]
@@ -35,6 +36,7 @@ pub(super) struct Metrics {
     pub(super) polls: Counter,
     pub(super) orders_obeyed: Counter,
     pub(super) orders_refused: Counter,
+    pub(super) unpolled: Unpolled,
 }
 
 impl Metrics {
@@ -60,6 +62,7 @@ pub(super) struct PackageCounts {
 #[derive(Clone)]
 struct Watched {
     driver: Driver,
+    unpolled: Unpolled,
     registry: Arc<Registry>,
 }
 
@@ -131,7 +134,8 @@ pub(super) fn pages(
     registry.register_collector(Box::new(LayersHere(driver.clone())));
     registry.register_collector(Box::new(Volumes(driver.clone())));
     registry.register_collector(Box::new(Refused(refusals.clone())));
-    let watched = Watched { driver, registry: Arc::new(registry) };
+    let unpolled = metrics.unpolled.clone();
+    let watched = Watched { driver, unpolled, registry: Arc::new(registry) };
     Router::new()
         .route("/livez", get(lives))
         .route("/readyz", get(is_ready))
@@ -163,10 +167,13 @@ async fn lives(State(watched): State<Watched>, uri: Uri) -> Response {
     health::answer(&uri, &[watched.driver_check()])
 }
 
-/// It adopts existing tasks before it listens, and may still be unable to run others.
+/// It adopts existing tasks before it listens, may still be unable to run others, and may be unknown to
+/// its cell by now.
 async fn is_ready(State(watched): State<Watched>, uri: Uri) -> Response {
     let tasks = not_ready(&watched.driver).map_or(Ok(()), Err);
-    health::answer(&uri, &[watched.driver_check(), Check::new("tasks", tasks)])
+    let polled = watched.unpolled.check();
+    let (tasks, polled) = (Check::new("tasks", tasks), Check::new("polled", polled));
+    health::answer(&uri, &[watched.driver_check(), tasks, polled])
 }
 
 /// Why the machine can run no tasks, if it cannot.

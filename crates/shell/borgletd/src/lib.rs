@@ -53,6 +53,7 @@ mod task_metrics;
 mod task_network;
 mod tasks;
 mod uids;
+mod unpolled;
 mod usage;
 mod volumes;
 
@@ -229,6 +230,7 @@ fn run(mut options: Options, listener: TcpListener) -> anyhow::Result<()> {
         let cell = credentials.credentials().cell().to_owned();
         let service =
             service::Service::new(driver.clone(), files.clone(), cell, masters, packages.clone());
+        let unpolled = service.unpolled();
         let limits = Limits { drain: Duration::from_millis(200), ..Limits::default() };
         let stopped = async {
             tokio::select! {
@@ -251,6 +253,7 @@ fn run(mut options: Options, listener: TcpListener) -> anyhow::Result<()> {
             served = serving => served?,
             never = renewed.run() => match never {},
             never = clients.run() => match never {},
+            never = unpolled => match never {},
             never = packages.run() => match never {},
             never = names.clone().follow() => match never {},
             never = resolve(dns, names) => match never {},

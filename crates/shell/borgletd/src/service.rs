@@ -1,6 +1,7 @@
 //! The services of a Borglet, for the master only: polls, logs and commands. The transport rejects all other
 //! peers ([`rpc::transport`]).
 
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +30,7 @@ use super::packages::Packages;
 use super::packages::{FetchCounts, Sharing};
 use super::task_metrics::Fetcher;
 use super::tasks::Files;
+use super::unpolled::UNPOLLED;
 
 /// The services of a Borglet.
 #[derive(Clone)]
@@ -83,6 +85,11 @@ impl Service {
         let version = held_version(&held);
         (version != seen)
             .then(|| v1::HeldPackages { version, packages: held.iter().map(Into::into).collect() })
+    }
+
+    /// Watches whether masters poll this machine, forever.
+    pub(crate) fn unpolled(&self) -> impl Future<Output = Infallible> + use<> {
+        self.metrics.unpolled.clone().follow(self.polls.subscribe(), UNPOLLED)
     }
 
     pub(crate) fn routes(

@@ -23,7 +23,7 @@ use crate::metrics::Metrics;
 use crate::usage::UsageMemory;
 
 /// How long an answer may take in addition to the time for which the Borglet may delay it.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(2);
 /// The largest answer of a Borglet: a report of ten thousand tasks, or a piece of a log.
 pub(crate) const REPORT_BYTES_MAX: usize = 8 << 20;
 

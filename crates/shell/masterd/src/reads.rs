@@ -143,7 +143,7 @@ impl Reads<'_> {
         });
         let shown = |machine: &Arc<cell::Machine>| v1::MachineStatus {
             placed: match asked.tasks {
-                true => views::placed(self.cell, machine),
+                true => views::placed(self.cell, machine, self.now),
                 false => Vec::new(),
             },
             drain_waits_for: match asked.tasks {

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::signal::Signal;
 use rpc::{Authority, Credentials, Identity, Validity};
@@ -480,4 +480,20 @@ fn a_machine_joins_through_any_replica_and_is_revoked_for_all() {
     until("nobody talks to it", || cell.ok("bourg machine show m1 -o state") != "up\n");
     let said = cell.fails(1, &line);
     assert!(said.contains("is unknown: it has expired"), "{said}");
+}
+
+/// A Borglet that is stopped keeps its connections open, so each poll ends by its deadline alone.
+#[test]
+fn a_stopped_borglet_is_unreachable_after_the_missed_polls() {
+    let cell = Cell::start_with(&["--poll-interval", "1s", "--missed-polls", "3"]);
+    let machine = Machine::join(&cell, "m1", &token(&cell, "m1"));
+    let stopped = Instant::now();
+    machine.signal(Signal::SIGSTOP);
+    machine.is("unreachable");
+    let took = stopped.elapsed();
+    machine.signal(Signal::SIGCONT);
+    println!("a stopped Borglet was unreachable after {took:?}");
+    // The poll that it held, with its patience of two seconds, and two more of two seconds each.
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    machine.is("up");
 }

@@ -14,7 +14,7 @@ fn readiness_is_shown_only_to_certificates_of_the_cell() {
     let verbose =
         "[+] disk ok\n[+] caught-up ok\n[+] leader ok\n[+] threads ok\n[+] queue ok\nok\n";
     assert_eq!(page(&cell, Of::Master, "/readyz?verbose"), (200, verbose.to_owned()));
-    let verbose = "[+] driver ok\n[+] tasks ok\nok\n";
+    let verbose = "[+] driver ok\n[+] tasks ok\n[+] polled ok\nok\n";
     assert_eq!(page(&cell, Of::Borglet, "/readyz?verbose"), (200, verbose.to_owned()));
 
     cell.ok("bourg user add ana");

@@ -27,3 +27,25 @@ fn the_cell_names_a_job_that_fails_again_and_again_and_production_that_is_pendin
     cell.ok("bourg kill crashes large");
     until("nothing is named any more", || !cell.ok("bourg cell").contains("problems"));
 }
+
+/// It runs for longer than a service without a health check needs to be healthy.
+#[test]
+fn a_task_that_ends_again_and_again_is_not_healthy_between_two_ends() {
+    let cell = Cell::start();
+    cell.write(
+        "crashes.bcl",
+        "(import 'borg.libsonnet').service('crashes', cmd=['sh', '-c', 'sleep 2; exit 1'])
+           { cpu: 0.1, ram: '16 MiB' }",
+    );
+    cell.ok("bourg run crashes.bcl --detach");
+    until("it has failed three times", || {
+        cell.ok("bourg status crashes -o tasks.0.failures").trim().parse().unwrap_or(0) >= 3
+    });
+    until("it runs for the fourth time", || {
+        cell.ok("bourg status crashes -o counts.running") == "1\n"
+    });
+    until("and ends once more", || {
+        assert_eq!(cell.ok("bourg status crashes -o counts.healthy"), "0\n");
+        cell.ok("bourg status crashes -o tasks.0.failures").trim().parse().unwrap_or(0) >= 4
+    });
+}

@@ -2,13 +2,14 @@
 
 mod drain;
 mod obey;
+mod remove;
 mod set;
 mod show;
 mod token;
 mod volume;
 
 use api::v1;
-use api::v1::change_machine_request::{Change, Remove, Undrain};
+use api::v1::change_machine_request::{Change, Undrain};
 use clap::{Args, Subcommand};
 use client::Connection;
 use client::Target;
@@ -57,7 +58,9 @@ pub(crate) enum Command {
     /// are stopped.
     Obey(obey::ObeyArgs),
     /// Remove empty machines.
-    Remove(RemoveArgs),
+    ///
+    /// Data that a machine keeps for savers is lost, so that takes --force. Claims of its volumes end.
+    Remove(remove::RemoveArgs),
     /// Set attributes of machines, which override those that they report.
     ///
     /// Machines are named, or selected by their attributes with -l.
@@ -89,16 +92,6 @@ pub(crate) struct AddArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct RemoveArgs {
-    /// The machines.
-    #[arg(value_name = "NAME", required = true)]
-    names: Vec<MachineName>,
-    /// End the claims of tasks on their volumes: they start elsewhere, without their data.
-    #[arg(long)]
-    force: bool,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct PlatformArgs {
     /// A platform, as its machines report it. Default: all.
     platform: Option<String>,
@@ -119,7 +112,7 @@ pub(super) fn machine(cell: Target<'_>, command: &Command) -> Done {
         Command::Drain(args) => drain(cell, args),
         Command::Undrain(which) => undrain(cell, which),
         Command::Obey(args) => obey::obey(cell, args),
-        Command::Remove(args) => remove(cell, args),
+        Command::Remove(args) => remove::remove(cell, args),
         Command::Set(args) => set::set(cell, args),
         Command::Volume(command) => volume::volume(cell, command),
         Command::Platform(args) => platform(cell, args),
@@ -194,21 +187,6 @@ pub(super) fn undrain(cell: Target<'_>, which: &Which) -> Done {
             match machine.draining_since {
                 0 => eprintln!("{name}: was not drained"),
                 _ => eprintln!("{name}: available again"),
-            }
-        }
-        Ok(())
-    })
-}
-
-fn remove(cell: Target<'_>, args: &RemoveArgs) -> Done {
-    with_cell(cell, async |mut connection| {
-        // Report a machine that does not exist before removing any.
-        for machine in machines(&mut connection, String::new(), &args.names).await? {
-            let removed = Change::Remove(Remove { force: args.force });
-            change(&mut connection, &machine.name, removed).await?;
-            eprintln!("{}: removed", machine.name);
-            for claim in volume::claims(&machine) {
-                eprintln!("{}: {claim} ended; its data stays in the directory", machine.name);
             }
         }
         Ok(())

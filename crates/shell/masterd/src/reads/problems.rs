@@ -114,7 +114,7 @@ fn of(job: &Job, kind: v1::ProblemKind, since: Time) -> v1::Problem {
 }
 
 /// Since when a task fails again and again: its present state.
-fn fails(task: &Task, now: Time) -> Option<Time> {
+pub(super) fn fails(task: &Task, now: Time) -> Option<Time> {
     if task.ends_in_row < ENDS || task.failures == 0 {
         return None;
     }

@@ -153,7 +153,7 @@ impl Reads<'_> {
             _ => None,
         };
         let newest = current.and_then(|used| used.newest);
-        let status = task_status(self.cell, job, index);
+        let status = task_status(self.cell, job, index, self.now);
         v1::TaskUsage {
             index: index.0,
             generation: task.generation.0,

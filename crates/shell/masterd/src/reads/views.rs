@@ -7,7 +7,7 @@ use api::v1;
 use api::v1::state_reason::Reason;
 use cell::{
     Cell, Death, EvictionCause, Health, Job, JobState, KillReason, LeftOut, Machine, MachineState,
-    PendingCause, Phase, Placement, Rescheduling, StopReason, TaskState, Volume,
+    PendingCause, Phase, Placement, Rescheduling, StopReason, Task, TaskState, Volume,
 };
 use model::{
     CollectionId, FinalUsage, InstanceId, JobName, Resources, Saving, TaskIndex, TaskSelection,
@@ -15,7 +15,7 @@ use model::{
 };
 use placement::why::Group;
 
-use crate::reads::updates;
+use crate::reads::{problems, updates};
 
 /// How many of the user's own jobs, and of others', are searched for a nearest name.
 const NEAREST_AMONG: usize = 500;
@@ -33,10 +33,12 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) ->
     for (tasks, times) in job.task_runs() {
         let whole = left.checked_div(tasks.len()).unwrap_or(0).min(times);
         let times_of = |times: usize| u32::try_from(times).unwrap_or(u32::MAX);
-        tasks.iter().for_each(|task| count(&mut counts, &task.state, times_of(whole)));
+        let mut add =
+            |task: &Task, times| count(&mut counts, &task.state, loops(job, task, now), times);
+        tasks.iter().for_each(|task| add(task, times_of(whole)));
         left -= whole * tasks.len();
         if whole < times {
-            tasks.iter().take(left).for_each(|task| count(&mut counts, &task.state, 1));
+            tasks.iter().take(left).for_each(|task| add(task, 1));
             break;
         }
     }
@@ -53,7 +55,9 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) ->
         _ => None,
     };
     let mut tasks: Vec<v1::TaskStatus> = match with_tasks {
-        true => (0..job.size()).map(|index| task_status(cell, job, TaskIndex(index))).collect(),
+        true => {
+            (0..job.size()).map(|index| task_status(cell, job, TaskIndex(index), now)).collect()
+        }
         false => Vec::new(),
     };
     let inside = || cell.children(job.id).filter_map(|id| cell.job(id));
@@ -147,7 +151,13 @@ pub(crate) fn health(placement: &Placement) -> Health {
     }
 }
 
-fn count(counts: &mut v1::JobCounts, state: &TaskState, times: u32) {
+/// Whether a task of a job without a health check fails again and again: that it runs between two ends
+/// is no sign of health.
+fn loops(job: &Job, task: &Task, now: Time) -> bool {
+    job.spec.task.health_check.is_none() && problems::fails(task, now).is_some()
+}
+
+fn count(counts: &mut v1::JobCounts, state: &TaskState, loops: bool, times: u32) {
     let add = |count: &mut u32| *count = count.saturating_add(times);
     match state {
         TaskState::Queued { .. } => add(&mut counts.queued),
@@ -156,7 +166,7 @@ fn count(counts: &mut v1::JobCounts, state: &TaskState, times: u32) {
             add(&mut counts.scheduled);
             if let Phase::Started { .. } = placement.phase {
                 add(&mut counts.running);
-                if health(placement) == Health::Healthy {
+                if health(placement) == Health::Healthy && !loops {
                     add(&mut counts.healthy);
                 }
             }
@@ -174,7 +184,7 @@ fn state_reason(reason: Reason) -> v1::StateReason {
 }
 
 /// A task at a time.
-pub(crate) fn task_status(cell: &Cell, job: &Job, index: TaskIndex) -> v1::TaskStatus {
+pub(crate) fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -> v1::TaskStatus {
     let mut status = v1::TaskStatus { index: index.0, ..v1::TaskStatus::default() };
     let Some(task) = job.task(index) else { return status };
     status.generation = task.generation.0;
@@ -262,6 +272,7 @@ pub(crate) fn task_status(cell: &Cell, job: &Job, index: TaskIndex) -> v1::TaskS
                 .collect::<Vec<_>>();
             if let Phase::Started { .. } = placement.phase {
                 status.health = match health(placement) {
+                    Health::Healthy if loops(job, task, now) => v1::Health::Unknown,
                     Health::Unknown => v1::Health::Unknown,
                     Health::Healthy => v1::Health::Healthy,
                     Health::Unhealthy => v1::Health::Unhealthy,
@@ -578,7 +589,7 @@ pub(crate) fn saving(cell: &Cell, machine: &Machine) -> Vec<v1::SavingStatus> {
 }
 
 /// The tasks placed on a machine, at a time.
-pub(crate) fn placed(cell: &Cell, machine: &Machine) -> Vec<v1::PlacedTask> {
+pub(crate) fn placed(cell: &Cell, machine: &Machine, now: Time) -> Vec<v1::PlacedTask> {
     let task = |instance: &InstanceId| {
         let job = cell.job(instance.collection)?;
         Some(v1::PlacedTask {
@@ -586,7 +597,7 @@ pub(crate) fn placed(cell: &Cell, machine: &Machine) -> Vec<v1::PlacedTask> {
             job: job.spec.name.to_string(),
             priority: job.spec.priority.number().into(),
             limit: Some((&job.limit(instance.index)).into()),
-            task: Some(task_status(cell, job, instance.index)),
+            task: Some(task_status(cell, job, instance.index, now)),
         })
     };
     machine.instances().iter().filter_map(task).collect()
