@@ -38,7 +38,8 @@ fn kind(text: &str) -> Option<(&'static str, &'static str)> {
     // JSON may have all of it in one line.
     let is_json = text.trim_start().starts_with('{');
     let has_member = |key: &str| {
-        let mut parts = text.split(&format!("\"{key}\"")).skip(1);
+        let name = format!("\"{key}\"");
+        let mut parts = text.split(name.as_str()).skip(1);
         is_json && parts.any(|rest| rest.trim_start().starts_with(':'))
     };
     let has_line = |prefix: &str| text.lines().any(|line| line.starts_with(prefix));
