@@ -54,6 +54,7 @@ mod tasks;
 mod uids;
 mod usage;
 mod volumes;
+mod wanted_ports;
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;

@@ -34,7 +34,7 @@ use super::log_settings::KnownLogSettings;
 use super::names::TaskResolver;
 use super::owners::Owners;
 use super::port_isolation::{PortIsolation, WantedPortIsolation};
-use super::ports::WantedPorts;
+use super::wanted_ports::WantedPorts;
 use super::{notice, oom, program, task_files};
 
 /// The first port that every user may bind.
