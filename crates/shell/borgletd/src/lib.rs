@@ -56,6 +56,7 @@ mod uids;
 mod unpolled;
 mod usage;
 mod volumes;
+mod wanted_ports;
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;

@@ -1,9 +1,9 @@
 //! Finds out which programs use ports of the machine's range: every second, and when a start finds
 //! a port in use. The Borglet decides what follows ([`borglet::HeldPort`]).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use borglet::{HeldPort, Holder, Input};
@@ -22,31 +22,6 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const BELIEVED_FOR: Duration = Duration::from_secs(30);
 /// The holder of a port that belongs to no process visible to the Borglet.
 const UNSEEN: &str = "a program that the Borglet cannot see";
-
-/// The maximum number of static ports that are watched.
-const WANTED_PORTS_MAX: usize = 256;
-
-/// Ports beyond the machine's range that starts have found in use: they are watched until they are free,
-/// so that the cell places nobody there meanwhile.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct WantedPorts(Arc<Mutex<BTreeSet<u16>>>);
-
-impl WantedPorts {
-    fn add(&self, port: u16) {
-        let mut ports = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if ports.len() < WANTED_PORTS_MAX {
-            ports.insert(port);
-        }
-    }
-
-    fn all(&self) -> BTreeSet<u16> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn remove(&self, port: u16) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&port);
-    }
-}
 
 /// Watches forever, and reports to the driver.
 pub(crate) async fn watch(files: Files, range: PortRange, to_driver: mpsc::Sender<Message>) {

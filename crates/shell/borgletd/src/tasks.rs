@@ -35,7 +35,7 @@ use super::names::TaskResolver;
 use super::outputs::OutputsHere;
 use super::owners::Owners;
 use super::port_isolation::{PortIsolation, WantedPortIsolation};
-use super::ports::WantedPorts;
+use super::wanted_ports::WantedPorts;
 use super::volumes::KnownVolumes;
 use super::{notice, oom, program, task_files};
 

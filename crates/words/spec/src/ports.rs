@@ -91,6 +91,8 @@ pub(crate) struct UsualPorts<'a> {
 #[derive(Default)]
 struct Sources {
     listed: bool,
+    /// No override takes it away.
+    fixed: bool,
     cmd: bool,
     checked: bool,
     /// The number of variables that refer to it.
@@ -101,15 +103,17 @@ impl<'a> UsualPorts<'a> {
     pub(crate) fn of(task: &'a TaskSpec) -> Self {
         let mut ports: BTreeMap<PortName, Sources> = BTreeMap::new();
         let mut variables: BTreeMap<&str, BTreeSet<PortName>> = BTreeMap::new();
-        for name in task.ports.iter().chain(task.numbers().map(|(name, _)| name)) {
+        for name in &task.ports {
             ports.entry(name.clone()).or_default().listed = true;
+        }
+        for (name, _) in task.numbers() {
+            ports.entry(name.clone()).or_default().fixed = true;
         }
         for name in task.cmd.iter().flat_map(|text| referred(text)) {
             ports.entry(name).or_default().cmd = true;
         }
         for name in task.file_texts().flat_map(referred) {
-            // No override takes it away.
-            ports.entry(name).or_default().checked = true;
+            ports.entry(name).or_default().fixed = true;
         }
         if let Some(check) = &task.health_check {
             for name in checked(check) {
@@ -117,8 +121,7 @@ impl<'a> UsualPorts<'a> {
             }
         }
         for name in task.readiness.iter().flat_map(checked) {
-            // No override takes it away.
-            ports.entry(name).or_default().listed = true;
+            ports.entry(name).or_default().fixed = true;
         }
         for (variable, text) in &task.env {
             let names: BTreeSet<PortName> = referred(text).collect();
@@ -177,7 +180,8 @@ impl<'a> UsualPorts<'a> {
             *replaced.entry(name).or_default() += 1;
         }
         let kept = self.ports.iter().filter(|(name, from)| {
-            let stays = (from.listed && change.ports.is_none())
+            let stays = from.fixed
+                || (from.listed && change.ports.is_none())
                 || (from.cmd && change.cmd.is_none())
                 || (from.checked && change.health_check.is_none())
                 || from.variables > replaced.get(name).copied().unwrap_or_default();
@@ -205,13 +209,15 @@ mod tests {
     #[test]
     fn the_ports_with_an_override_are_those_of_the_task_with_it() {
         type Change<T> = fn(&mut T);
-        let bases: [Change<TaskSpec>; 6] = [
+        let bases: [Change<TaskSpec>; 8] = [
             |task| task.cmd = vec!["${port.a} ${port.b}".to_owned(), "${port.a}".to_owned()],
             |task| drop(task.env.insert("X".to_owned(), "${port.a}${port.c}".to_owned())),
             |task| drop(task.env.insert("Y".to_owned(), "${port.a} ${port.d}".to_owned())),
             |task| drop(task.env.insert("Z".to_owned(), "none".to_owned())),
             |task| task.ports.extend(["a", "e"].map(name)),
             |task| task.health_check = Some(HealthCheck::on(name("a"))),
+            |task| task.readiness = Some(HealthCheck::on(name("a"))),
+            |task| task.static_ports = [(name("e"), 443)].into(),
         ];
         let changes: [Change<TaskOverride>; 9] = [
             |change| change.cmd = Some(vec!["${port.b} ${port.f}".to_owned()]),
