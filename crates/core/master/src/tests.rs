@@ -161,7 +161,7 @@ impl World {
     ) {
         let tasks = tasks.iter().map(|(index, status)| TaskReport {
             check: String::new(),
-            latency: model::StartLatency::UNKNOWN,
+            latency: StartLatency::UNKNOWN,
             instance: instance(*index, 1),
             status: status.clone(),
         });

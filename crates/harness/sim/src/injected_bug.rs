@@ -75,7 +75,7 @@ pub enum InjectedBug {
 
 impl InjectedBug {
     /// All bugs.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::LostWrite,
         Self::StaleAssignment,
         Self::OldOrder,

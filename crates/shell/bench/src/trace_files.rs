@@ -68,7 +68,7 @@ fn parts(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-fn unpacked(path: &Path) -> anyhow::Result<BufReader<impl Read>> {
+fn unpacked(path: &Path) -> anyhow::Result<BufReader<impl Read + use<>>> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     Ok(BufReader::with_capacity(1 << 20, MultiGzDecoder::new(file).take(BYTES_MAX)))
 }

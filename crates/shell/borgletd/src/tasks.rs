@@ -35,8 +35,8 @@ use super::names::TaskResolver;
 use super::outputs::OutputsHere;
 use super::owners::Owners;
 use super::port_isolation::{PortIsolation, WantedPortIsolation};
-use super::wanted_ports::WantedPorts;
 use super::volumes::KnownVolumes;
+use super::wanted_ports::WantedPorts;
 use super::{notice, oom, program, task_files};
 
 /// The first port that every user may bind.

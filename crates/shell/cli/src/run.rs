@@ -2,6 +2,7 @@
 
 pub(crate) mod outcome;
 
+use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -574,7 +575,8 @@ mod tests {
             (0, 1, Failed, false),
             (1, 1, Killed, false),
         ] {
-            let mut progress = Progress::new(Instant::now(), None);
+            let known = ShownJob { label: None, admitted: None, was_there: true };
+            let mut progress = Progress::new(Instant::now(), None, known);
             progress.failures = vec![before];
             let task =
                 v1::TaskStatus { failures, state: state.into(), ..v1::TaskStatus::default() };

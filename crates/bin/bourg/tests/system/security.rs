@@ -88,7 +88,9 @@ fn no_role_can_make_the_requests_of_another() {
         for who in ["user/root", "scheduler/main", "borglet/m1", "join/master/2"] {
             let mut client = EnrolmentClient::new(to(Of::Master, who));
             let (signing_request, address) = (request(), "m1:1".to_owned());
-            let said = client.enrol(v1::EnrolRequest { signing_request, address }).await;
+            let said = client
+                .enrol(v1::EnrolRequest { signing_request, address, machine: String::new() })
+                .await;
             all.push((who, "enrol", said.expect_err(who)));
         }
         for who in ["user/root", "master", "join/borglet/m9"] {

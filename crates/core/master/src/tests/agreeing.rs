@@ -122,7 +122,7 @@ impl World {
         };
         let task = |(index, generation, number): &(u32, u32, u8)| TaskReport {
             check: String::new(),
-            latency: model::StartLatency::UNKNOWN,
+            latency: StartLatency::UNKNOWN,
             instance: InstanceId {
                 collection,
                 index: TaskIndex(*index),

@@ -268,7 +268,7 @@ impl World {
                 let borglet = &self.borglets[&machine];
                 let running = |instance: &InstanceId| TaskReport {
                     check: String::new(),
-                    latency: model::StartLatency::UNKNOWN,
+                    latency: StartLatency::UNKNOWN,
                     instance: *instance,
                     status: TaskStatus::Running { healthy: None },
                 };

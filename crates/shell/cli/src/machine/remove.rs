@@ -40,7 +40,8 @@ pub(super) fn remove(cell: Target<'_>, args: &RemoveArgs) -> Done {
             )));
         }
         for machine in &found {
-            change(&mut connection, &machine.name, Change::Remove(Remove { force: args.force })).await?;
+            change(&mut connection, &machine.name, Change::Remove(Remove { force: args.force }))
+                .await?;
             eprintln!("{}: removed{}", machine.name, ends(machine));
         }
         Ok(())

@@ -173,11 +173,6 @@ fn claims_of(status: &v1::VolumeStatus) -> impl Iterator<Item = String> {
     })
 }
 
-/// The claims on the volumes of a machine, in words.
-pub(super) fn claims(machine: &v1::MachineStatus) -> impl Iterator<Item = String> {
-    machine.volumes.iter().flat_map(claims_of)
-}
-
 /// A volume with its machine.
 type Row = (String, v1::VolumeStatus);
 
