@@ -164,12 +164,6 @@ const ANSWERS: &[(&[&str], Suggestion)] = &[
         Here("`bourg bns get JOB` shows where the tasks of a job are, and on which ports"),
     ),
     (
-        &["port-forward"],
-        Here(
-            "`bourg bns get JOB` shows the addresses and ports of tasks, which can be reached directly",
-        ),
-    ),
-    (
         &["secrets", "configmap"],
         Here("`bourg secret list` shows your secrets; a job brings its configuration in `files`"),
     ),

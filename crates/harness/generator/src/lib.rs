@@ -186,7 +186,7 @@ impl Values {
         });
         let on_change = one_of::<OnChange>(&OnChange::NAMES);
         let told = select(&["sleep", "${bns.db/0.host}", "${bns.ana/db.host}"][..]);
-        let sizing = prop_oneof![3 => Just(None), 1 => any::<bool>().prop_map(Some)];
+        let sizing = prop_oneof![9 => Just(None), 1 => any::<bool>().prop_map(Some)];
         let named = (one_of::<JobName>(&["web", "db"]), on_change, told, sizing);
         let spec = (named, 1..4_u32).prop_map(|((name, on_change, told, everywhere), tasks)| {
             let task = TaskSpec { on_change, ..TaskSpec::of(vec![told.to_owned()]) };

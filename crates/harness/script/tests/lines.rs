@@ -37,7 +37,7 @@ const LINES: &[&str] = &[
     "drain m1 by=60 force bad disk",
     "undrain m1",
     "end-saver m1 1-0-1",
-    "remove m1",
+    "remove m1 force",
     "say m1 rack=r1 ssd",
     "platform p 1.5",
     "notice-max 60",
@@ -58,6 +58,7 @@ const LINES: &[&str] = &[
     "add-replica h2:1",
     "remove-replica 2",
     "token m2 1 for=60",
+    "tokens 3 rack 1 for=60",
     "revoke-machine m1",
     "replica-token 2 1",
     "lock-session lease=30",
@@ -78,7 +79,6 @@ const LINES: &[&str] = &[
     "remove-volume m1 data force",
     "release-volume m1 data",
     "accept-volume m1 data",
-    "remove m1 force",
     "at 9",
     "bootstrap cc root",
     "machine m3 address=h3:1 cpu=2000 ram=2048 ports=none is=rack:r1 held=22-22:sshd",
@@ -88,6 +88,7 @@ const LINES: &[&str] = &[
     "started 1-0-1 fetch=20 start=2",
     "health 1-0-1 bad HTTP 503 on m1",
     "unready 1-0-1 no answer on m1",
+    "not-ready 1-0-1 HTTP 503 on m1",
     "ended 1-0-1 not-started no such file using 1500 10 on m1",
     "unreachable m1",
     "silent m1",
@@ -110,6 +111,7 @@ const LINES: &[&str] = &[
     "member 1 learner",
     "replica 1 in 7 has 1 h1:1",
     "enrol 1 7 m1:1 2 for=60",
+    "enrol-as rack-1 1 7 r1:1 2",
     "renew m1 2 3",
     "join 2 1 7",
     "open ana times 3",
@@ -220,7 +222,7 @@ fn a_bad_line_is_explained_and_changes_nothing() {
         > submit ana/web 1 ram=99999999999999999
         '99999999999999999' is not a number of MiB
         > submit ana/web 1 color=red
-        there is no option 'color': use cpu, cores, cpu-slack, ram, big, ports, network, cmd, image, packages, secrets, check, priority, label, parent, after, failures, delay, restart, metrics, keep-logs, max-logs, on, per-machine, per-switch, in, allocs, estimation, autoscale, api, memory-slack, kernel, at-once, per-hour, appclass, batch, healthy, within, wait, most, fail, close, notice, victim-notice, saver, volumes, on-change, file, everywhere
+        there is no option 'color': use cpu, cores, cpu-slack, ram, big, ports, static-ports, network, cmd, image, packages, secrets, check, readiness, priority, label, parent, after, failures, delay, restart, metrics, keep-logs, max-logs, on, per-machine, per-switch, in, allocs, estimation, autoscale, api, memory-slack, kernel, at-once, per-hour, appclass, batch, healthy, within, wait, most, fail, close, notice, victim-notice, saver, volumes, on-change, file, everywhere
         > submit ana/web 1 ports=2000
         2000 is too many: at most 1000
         > submit ana/web 1 priority=high
@@ -262,7 +264,7 @@ fn a_bad_line_is_explained_and_changes_nothing() {
         > meter maybe
         'maybe' is not on or off
         > allow-to ana everything
-        'everything' is not a capability: use one of administer-jobs, grant-quota, drain-machines, no-estimation, kernel-features, exec-tasks, autoscale, administer-cell, save-checkpoints
+        'everything' is not a capability: use one of administer-jobs, grant-quota, drain-machines, no-estimation, kernel-features, exec-tasks, autoscale, administer-cell, save-checkpoints, static-ports
         > at noon
         'noon' is not a number of seconds
         > machine m1 speed=9
@@ -352,7 +354,7 @@ fn each_user_has_one_session() {
 #[test]
 fn every_option_that_an_error_lists_is_one() {
     for (line, count) in
-        [("submit ana/api 1", 49), ("describe m1", 9), ("grant ana mid", 5), ("reserve 1-0-1", 4)]
+        [("submit ana/api 1", 51), ("describe m1", 9), ("grant ana mid", 5), ("reserve 1-0-1", 4)]
     {
         let with = |option: &str| begun().command(&format!("{line} {option}="));
         let Err(ScriptError::NoSuchOption { options, .. }) = with("none") else { panic!("{line}") };

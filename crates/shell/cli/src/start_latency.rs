@@ -73,7 +73,7 @@ mod tests {
         let shown = "\
 where the time of the starts went:
 TASK  QUEUE  DECIDE  FETCH  START  HEALTHY  TOTAL
-0     1 s    3 ms    20 s   80 ms  1.5 s    22 s
+0     1 s    3 ms    20 s   80 ms  1.5 s    22.5 s
 1     1 s    3 ms    -      -      -        1 s
 ";
         assert_eq!(table(&job()), shown);
@@ -83,7 +83,7 @@ TASK  QUEUE  DECIDE  FETCH  START  HEALTHY  TOTAL
     #[test]
     fn a_line_says_what_is_known_of_a_task() {
         let shown = "\
-task 0 started in 22 s: queue 1 s, decide 3 ms, fetch 20 s, start 80 ms, healthy 1.5 s
+task 0 started in 22.5 s: queue 1 s, decide 3 ms, fetch 20 s, start 80 ms, healthy 1.5 s
 task 1 is starting: queue 1 s, decide 3 ms until it had a machine
 ";
         assert_eq!(lines(&job()), shown);

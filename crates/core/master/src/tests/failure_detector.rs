@@ -10,9 +10,9 @@ fn a_machine_is_unreachable_then_down_and_back_when_it_answers() {
         > cell 3 4
         > silent m2
         > for 7
+        16.1 s: unreachable m2
+        16.1 s: down m2
         > for 4
-        18.1 s: unreachable m2
-        18.1 s: down m2
         > show
         down: m2
         up: m1 m3
@@ -33,10 +33,10 @@ fn a_machine_that_answers_in_time_keeps_its_tasks() {
         > cell 3 4
         > silent m2
         > for 60
-        18.1 s: unreachable m2
+        16.1 s: unreachable m2
         > answer m2
         > for 3
-        72.1 s: back m2
+        70.1 s: back m2
         > show
         up: m1 m2 m3
         rescheduling is allowed
@@ -50,27 +50,27 @@ fn a_rack_goes_down_in_bursts_the_first_unreachable_first() {
         > for 60
         > silent m7-m16
         > for 11
-        78.2 s: unreachable m7
-        78.2 s: down m7
-        78.2 s: unreachable m8
-        78.2 s: down m8
-        78.2 s: unreachable m9
-        78.2 s: down m9
-        78.2 s: unreachable m10
-        78.2 s: unreachable m11
-        78.2 s: unreachable m12
-        78.2 s: unreachable m13
-        78.2 s: unreachable m14
-        78.2 s: unreachable m15
-        78.2 s: unreachable m16
-        80.2 s: down m10
+        76.2 s: unreachable m7
+        76.2 s: down m7
+        76.2 s: unreachable m8
+        76.2 s: down m8
+        76.2 s: unreachable m9
+        76.2 s: down m9
+        76.2 s: unreachable m10
+        76.2 s: unreachable m11
+        76.2 s: unreachable m12
+        76.2 s: unreachable m13
+        76.2 s: unreachable m14
+        76.2 s: unreachable m15
+        76.2 s: unreachable m16
+        78.2 s: down m10
         > for 27
-        83.2 s: down m11
-        86.2 s: down m12
-        89.2 s: down m13
-        92.2 s: down m14
-        95.2 s: down m15
-        98.2 s: down m16
+        81.2 s: down m11
+        84.2 s: down m12
+        87.2 s: down m13
+        90.2 s: down m14
+        93.2 s: down m15
+        96.2 s: down m16
         > show
         down: m10 m11 m12 m13 m14 m15 m16 m7 m8 m9
         up: m1 m17 m18 m19 m2 m20 m21 m22 m23 m24 m25 m26 m27 m28 m29 m3 m30 m31 m32 m33 m34 m35 m36 m37 m38 m39 m4 m40 m5 m6
@@ -85,10 +85,10 @@ fn a_machine_with_more_tasks_than_a_burst_needs_a_full_bucket() {
         > for 60
         > silent m1 m2
         > for 60
-        78.2 s: unreachable m1
-        78.2 s: down m1
-        78.2 s: unreachable m2
-        103.2 s: down m2
+        76.2 s: unreachable m1
+        76.2 s: down m1
+        76.2 s: unreachable m2
+        101.2 s: down m2
     "#]]);
 }
 
@@ -99,30 +99,30 @@ fn a_machine_without_tasks_costs_nothing() {
         > cell 40 0
         > silent m1-m12
         > for 12
-        18.1 s: unreachable m1
-        18.1 s: down m1
-        18.1 s: unreachable m2
-        18.1 s: down m2
-        18.1 s: unreachable m3
-        18.1 s: down m3
-        18.1 s: unreachable m4
-        18.1 s: down m4
-        18.1 s: unreachable m5
-        18.1 s: down m5
-        18.1 s: unreachable m6
-        18.1 s: down m6
-        18.1 s: unreachable m7
-        18.1 s: down m7
-        18.1 s: unreachable m8
-        18.1 s: down m8
-        18.1 s: unreachable m9
-        18.1 s: down m9
-        18.1 s: unreachable m10
-        18.1 s: down m10
-        18.1 s: unreachable m11
-        18.1 s: down m11
-        18.1 s: unreachable m12
-        18.1 s: down m12
+        16.1 s: unreachable m1
+        16.1 s: down m1
+        16.1 s: unreachable m2
+        16.1 s: down m2
+        16.1 s: unreachable m3
+        16.1 s: down m3
+        16.1 s: unreachable m4
+        16.1 s: down m4
+        16.1 s: unreachable m5
+        16.1 s: down m5
+        16.1 s: unreachable m6
+        16.1 s: down m6
+        16.1 s: unreachable m7
+        16.1 s: down m7
+        16.1 s: unreachable m8
+        16.1 s: down m8
+        16.1 s: unreachable m9
+        16.1 s: down m9
+        16.1 s: unreachable m10
+        16.1 s: down m10
+        16.1 s: unreachable m11
+        16.1 s: down m11
+        16.1 s: unreachable m12
+        16.1 s: down m12
     "#]]);
 }
 
@@ -133,27 +133,27 @@ fn too_many_silent_machines_are_not_marked_down_until_they_answer() {
         > for 60
         > silent m1-m4
         > for 60
-        78.2 s: unreachable m1
-        78.2 s: unreachable m2
-        78.2 s: unreachable m3
-        78.2 s: unreachable m4
-        78.2 s: stop: 4 of 9 are silent
+        76.2 s: unreachable m1
+        76.2 s: unreachable m2
+        76.2 s: unreachable m3
+        76.2 s: unreachable m4
+        76.2 s: stop: 4 of 9 are silent
         > show
         unreachable: m1 m2 m3 m4
         up: m5 m6 m7 m8 m9
         rescheduling is stopped
         > answer m1
         > for 3
-        132.2 s: back m1
-        132.2 s: allow
+        130.2 s: back m1
+        130.2 s: allow
         > show
         unreachable: m2 m3 m4
         up: m1 m5 m6 m7 m8 m9
         rescheduling is allowed
         > for 12
-        140.2 s: down m2
-        140.2 s: down m3
-        140.2 s: down m4
+        138.2 s: down m2
+        138.2 s: down m3
+        138.2 s: down m4
         > show
         down: m2 m3 m4
         up: m1 m5 m6 m7 m8 m9
@@ -168,12 +168,12 @@ fn a_third_is_not_too_many_and_neither_are_two() {
         > for 60
         > silent m1-m3
         > for 12
-        78.2 s: unreachable m1
-        78.2 s: down m1
-        78.2 s: unreachable m2
-        78.2 s: down m2
-        78.2 s: unreachable m3
-        78.2 s: down m3
+        76.2 s: unreachable m1
+        76.2 s: down m1
+        76.2 s: unreachable m2
+        76.2 s: down m2
+        76.2 s: unreachable m3
+        76.2 s: down m3
     "#]]);
 }
 
@@ -184,18 +184,18 @@ fn a_small_cell_may_lose_two_machines() {
         > for 60
         > silent m1 m2
         > for 12
-        78.2 s: unreachable m1
-        78.2 s: down m1
-        78.2 s: unreachable m2
-        78.2 s: down m2
+        76.2 s: unreachable m1
+        76.2 s: down m1
+        76.2 s: unreachable m2
+        76.2 s: down m2
         > show
         down: m1 m2
         up: m3
         rescheduling is allowed
         > silent m3
         > for 12
-        90.3 s: unreachable m3
-        90.3 s: down m3
+        88.3 s: unreachable m3
+        88.3 s: down m3
         > show
         down: m1 m2 m3
         rescheduling is allowed
@@ -211,13 +211,13 @@ fn a_person_resumes_rescheduling_and_then_it_stops_again() {
         refused: rescheduling is not stopped: there is nothing to resume
         > silent m1-m6
         > for 30
-        78.2 s: unreachable m1
-        78.2 s: unreachable m2
-        78.2 s: unreachable m3
-        78.2 s: unreachable m4
-        78.2 s: unreachable m5
-        78.2 s: stop: 5 of 12 are silent
-        78.2 s: unreachable m6
+        76.2 s: unreachable m1
+        76.2 s: unreachable m2
+        76.2 s: unreachable m3
+        76.2 s: unreachable m4
+        76.2 s: unreachable m5
+        76.2 s: stop: 5 of 12 are silent
+        76.2 s: unreachable m6
         > resume
         100.0 s: down m1
         100.0 s: down m2
@@ -233,10 +233,10 @@ fn a_person_resumes_rescheduling_and_then_it_stops_again() {
         rescheduling is allowed
         > silent m7-m9
         > for 12
-        118.3 s: unreachable m7
-        118.3 s: unreachable m8
-        118.3 s: unreachable m9
-        118.3 s: stop: 3 of 6 are silent
+        116.3 s: unreachable m7
+        116.3 s: unreachable m8
+        116.3 s: unreachable m9
+        116.3 s: stop: 3 of 6 are silent
         > show
         down: m1 m2 m3 m4 m5 m6
         unreachable: m7 m8 m9
@@ -258,13 +258,15 @@ fn machines_that_fall_silent_in_turn_count_together() {
         > for 2
         > silent m4
         > for 12
-        78.2 s: unreachable m1
-        80.2 s: unreachable m2
-        82.2 s: unreachable m3
-        84.2 s: unreachable m4
-        84.2 s: stop: 4 of 9 are silent
+        76.2 s: unreachable m1
+        76.2 s: down m1
+        78.2 s: unreachable m2
+        80.2 s: unreachable m3
+        82.2 s: unreachable m4
+        82.2 s: stop: 3 of 8 are silent
         > show
-        unreachable: m1 m2 m3 m4
+        down: m1
+        unreachable: m2 m3 m4
         up: m5 m6 m7 m8 m9
         rescheduling is stopped
     "#]]);
@@ -296,16 +298,16 @@ fn a_flapping_machine_is_back_as_often_as_it_answers() {
         > cell 3 4
         > silent m1
         > for 12
-        18.1 s: unreachable m1
+        16.1 s: unreachable m1
         > answer m1
         > for 5
-        24.1 s: back m1
+        22.1 s: back m1
         > silent m1
         > for 12
-        36.1 s: unreachable m1
+        34.1 s: unreachable m1
         > answer m1
         > for 5
-        42.1 s: back m1
+        40.1 s: back m1
         > show
         up: m1 m2 m3
         rescheduling is allowed
@@ -318,11 +320,11 @@ fn a_new_leader_begins_its_polls_anew() {
         > cell 9 4
         > silent m1
         > for 7
+        16.1 s: unreachable m1
+        16.1 s: down m1
         > restart
         > for 7
         > for 4
-        25.0 s: unreachable m1
-        25.0 s: down m1
         > show
         down: m1
         up: m2 m3 m4 m5 m6 m7 m8 m9
@@ -337,8 +339,8 @@ fn unreachable_machines_recover_or_go_down_by_the_new_leaders_polls() {
         > cell 9 4
         > silent m1 m2
         > for 30
-        18.1 s: unreachable m1
-        18.1 s: unreachable m2
+        16.1 s: unreachable m1
+        16.1 s: unreachable m2
         > show
         unreachable: m1 m2
         up: m3 m4 m5 m6 m7 m8 m9
@@ -401,11 +403,11 @@ fn a_new_leader_finds_rescheduling_stopped() {
         > cell 9 4
         > silent m1-m4
         > for 30
-        18.1 s: unreachable m1
-        18.1 s: unreachable m2
-        18.1 s: unreachable m3
-        18.1 s: unreachable m4
-        18.1 s: stop: 4 of 9 are silent
+        16.1 s: unreachable m1
+        16.1 s: unreachable m2
+        16.1 s: unreachable m3
+        16.1 s: unreachable m4
+        16.1 s: stop: 4 of 9 are silent
         > restart
         > for 30
         > answer m1 m2
@@ -436,27 +438,27 @@ fn a_proposal_in_flight_is_not_repeated() {
         > slow 9
         > silent m1
         > for 40
-        78.2 s: unreachable m1
-        87.2 s: down m1
+        76.2 s: unreachable m1
+        85.2 s: down m1
         > show
         down: m1
         up: m2 m3 m4 m5 m6 m7 m8 m9
         rescheduling is allowed
         > silent m2-m5
         > for 60
-        118.3 s: unreachable m2
-        118.3 s: unreachable m3
-        118.3 s: unreachable m4
-        118.3 s: unreachable m5
-        127.3 s: stop: 3 of 8 are silent
+        116.3 s: unreachable m2
+        116.3 s: unreachable m3
+        116.3 s: unreachable m4
+        116.3 s: unreachable m5
+        125.3 s: stop: 3 of 8 are silent
         > answer m1-m5
         > for 60
         170.2 s: back m1
-        172.3 s: back m2
-        172.3 s: back m3
-        172.3 s: back m4
-        172.3 s: back m5
-        181.3 s: allow
+        170.3 s: back m2
+        170.3 s: back m3
+        170.3 s: back m4
+        170.3 s: back m5
+        179.3 s: allow
         > show
         up: m1 m2 m3 m4 m5 m6 m7 m8 m9
         rescheduling is allowed
@@ -469,15 +471,15 @@ fn a_machine_that_is_removed_counts_no_more() {
         > cell 9 0
         > silent m1
         > for 12
-        18.1 s: unreachable m1
-        18.1 s: down m1
+        16.1 s: unreachable m1
+        16.1 s: down m1
         > remove m1
         > silent m2-m4
         > for 12
-        30.1 s: unreachable m2
-        30.1 s: unreachable m3
-        30.1 s: unreachable m4
-        30.1 s: stop: 3 of 8 are silent
+        28.1 s: unreachable m2
+        28.1 s: unreachable m3
+        28.1 s: unreachable m4
+        28.1 s: stop: 3 of 8 are silent
         > show
         unreachable: m2 m3 m4
         up: m5 m6 m7 m8 m9

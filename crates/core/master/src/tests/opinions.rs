@@ -19,7 +19,7 @@ fn a_machine_unreached_by_its_replica_stays_up_through_another() {
         > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
         > polls
-        1: m3 m7x2 m8x2 m9x2 m11x2
+        1: m3x2 m7x2 m8x2 m9x2 m11x2
         2: m1x2 m2x2 m3x2 m3* m4x2 m5x2 m6x2
         3: m3* m10x2 m12x2
         > for 60
@@ -60,8 +60,8 @@ fn a_machine_unreached_by_all_replicas_is_marked_down_without_delay() {
         doubtful: m3
         > seconds
         > for 20
-        19.1 s: unreachable m3
-        19.1 s: down m3
+        17.1 s: unreachable m3
+        17.1 s: down m3
         > reachability
         answers: m1 m2 m4 m5 m6 m7 m8 m9 m10 m11 m12
         silent: m3
@@ -70,7 +70,7 @@ fn a_machine_unreached_by_all_replicas_is_marked_down_without_delay() {
         > seconds
         > answer m3
         > for 3
-        95.2 s: back m3
+        95.1 s: back m3
         > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
         > seconds
@@ -95,14 +95,14 @@ fn polling_moves_to_a_replica_that_reaches_the_machine() {
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
         > silent m3 to 2
         > for 30
-        33.1 s: unreachable m3
-        33.1 s: down m3
+        31.1 s: unreachable m3
+        31.1 s: down m3
         > reachability
         answers: m1 m2 m4 m5 m6 m7 m8 m9 m10 m11 m12
         silent: m3
         > answer m3 to 3
         > for 60
-        87.1 s: back m3
+        85.1 s: back m3
         > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
         > seconds
@@ -144,8 +144,8 @@ fn a_substitute_poller_that_leaves_is_replaced() {
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
         > active 1
         > for 30
-        19.1 s: unreachable m3
-        19.1 s: down m3
+        31.1 s: unreachable m3
+        31.1 s: down m3
         > reachability
         answers: m1 m2 m4 m5 m6 m7 m8 m9 m10 m11 m12
         silent: m3
@@ -163,8 +163,8 @@ fn a_replica_that_never_says_is_not_waited_for() {
         answers: m1 m2 m4 m5 m6 m7 m8 m9 m10 m11 m12
         doubtful: m3
         > for 12
-        33.1 s: unreachable m3
-        33.1 s: down m3
+        31.1 s: unreachable m3
+        31.1 s: down m3
         > reachability
         answers: m1 m2 m4 m5 m6 m7 m8 m9 m10 m11 m12
         silent: m3

@@ -103,10 +103,10 @@ fn contacts_are_differences_and_all_of_them_after_a_new_leader() {
         answers: m1 m4 m5 m6
         doubtful: m2 m3
         > for 8
-        19.1 s: unreachable m3
-        19.1 s: down m3
-        19.1 s: unreachable m2
-        19.1 s: down m2
+        17.1 s: unreachable m3
+        17.1 s: down m3
+        17.1 s: unreachable m2
+        17.1 s: down m2
         > reachability
         answers: m1 m4 m5 m6
         silent: m2 m3
@@ -130,17 +130,17 @@ fn a_machine_that_moves_begins_anew() {
         > cluster 2 6 1
         > silent m2
         > for 7
+        17.1 s: unreachable m2
+        17.1 s: down m2
         > reachability
         answers: m1 m3 m4 m5 m6
-        doubtful: m2
+        silent: m2
         > active 1
         > reachability
         answers: m3
         unknown: m1 m2 m4 m5 m6
         > for 7
         > for 10
-        26.1 s: unreachable m2
-        26.1 s: down m2
     "#]]);
 }
 
@@ -150,12 +150,12 @@ fn the_leader_marks_down_what_any_shard_finds_silent() {
         > cluster 3 12 2
         > silent m1 m3 m12
         > for 30
-        19.1 s: unreachable m3
-        19.1 s: down m3
-        19.1 s: unreachable m1
-        19.1 s: down m1
-        19.1 s: unreachable m12
-        19.1 s: down m12
+        17.1 s: unreachable m3
+        17.1 s: down m3
+        17.1 s: unreachable m1
+        17.1 s: down m1
+        17.1 s: unreachable m12
+        17.1 s: down m12
         > reachability
         answers: m2 m4 m5 m6 m7 m8 m9 m10 m11
         silent: m1 m3 m12
@@ -177,12 +177,12 @@ fn a_new_leader_goes_on_from_what_shards_have_seen() {
         > for 6
         > lead 2
         > for 6
-        19.1 s: unreachable m3
-        19.1 s: down m3
-        19.1 s: unreachable m1
-        19.1 s: down m1
-        19.1 s: unreachable m12
-        19.1 s: down m12
+        17.1 s: unreachable m3
+        17.1 s: unreachable m1
+        17.1 s: unreachable m12
+        17.2 s: down m1
+        17.4 s: down m3
+        17.6 s: down m12
         > reachability
         answers: m2 m4 m5 m6 m7 m8 m9 m10 m11
         silent: m1 m3 m12
@@ -196,15 +196,15 @@ fn machines_begin_anew_with_every_shard() {
         > for 60
         > silent m1-m4
         > for 30
-        79.3 s: unreachable m3
-        79.3 s: unreachable m1
-        79.3 s: unreachable m2
-        79.3 s: unreachable m4
-        79.3 s: stop: 4 of 9 are silent
+        77.3 s: unreachable m3
+        77.3 s: unreachable m1
+        77.3 s: unreachable m2
+        77.3 s: unreachable m4
+        77.3 s: stop: 4 of 9 are silent
         > answer m1
         > for 3
-        103.3 s: back m1
-        103.3 s: allow
+        101.3 s: back m1
+        101.3 s: allow
         > reachability
         answers: m1 m5 m6 m7 m8 m9
         doubtful: m2 m3 m4
@@ -226,21 +226,21 @@ fn a_shard_that_missed_a_restart_of_machines_is_told_again() {
         > for 60
         > silent m1-m4
         > for 30
-        79.3 s: unreachable m3
-        79.3 s: unreachable m1
-        79.3 s: unreachable m2
-        79.3 s: unreachable m4
-        79.3 s: stop: 4 of 9 are silent
+        77.3 s: unreachable m3
+        77.3 s: unreachable m1
+        77.3 s: unreachable m2
+        77.3 s: unreachable m4
+        77.3 s: stop: 4 of 9 are silent
         > answer m1
         > deaf 2
         > for 5
-        103.3 s: back m1
-        103.3 s: allow
+        101.3 s: back m1
+        101.3 s: allow
         > hear 2
         > for 30
         111.3 s: down m3
-        119.3 s: down m2
-        119.3 s: down m4
+        117.3 s: down m2
+        117.3 s: down m4
         > reachability
         answers: m1 m5 m6 m7 m8 m9
         silent: m2 m3 m4
@@ -294,8 +294,8 @@ fn a_lost_report_of_a_replica_is_sent_again() {
         > for 12
         > heal 3
         > for 10
-        33.1 s: unreachable m10
-        33.1 s: down m10
+        31.1 s: unreachable m10
+        31.1 s: down m10
         > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m11 m12
         silent: m10

@@ -109,6 +109,9 @@ fn every_answer_has_a_number_or_a_suggestion() {
          machine m2 cpu=1000 ram=1000 ports=none",
         "submit ana/train 1 priority=110 cpu=500 ram=500 on=gpu=h200",
         &expect![[r#"
+            tasks 0: fits 0 of 2
+              2 do not match gpu = "h200" (none of them has the attribute gpu)
+              change: without gpu = "h200"
         "#]],
     );
     // Whole cores that the machine does not have at all come before room that it lacks now.

@@ -115,6 +115,7 @@ fn histories_reach_every_state_and_every_event() {
         task: unhealthy
         token: unused
         token: used
+        token: used by many
     "#]]
     .assert_eq(&lines(&states));
     expect![[r#"
