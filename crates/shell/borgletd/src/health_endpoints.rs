@@ -37,6 +37,7 @@ pub(super) struct Metrics {
     pub(super) orders_obeyed: Counter,
     pub(super) orders_refused: Counter,
     pub(super) unpolled: Unpolled,
+    pub(super) kept_outputs: Gauge,
 }
 
 impl Metrics {
@@ -81,7 +82,6 @@ pub(super) fn pages(
     dns: Option<Arc<nameserver::Metrics>>,
     credentials: Rotating,
     packages: &PackageCounts,
-    kept_outputs: Gauge,
 ) -> Router {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Process::with(credentials)));
@@ -97,7 +97,7 @@ pub(super) fn pages(
     let help = "Tasks that are capped for that reason now";
     registry.register("bourg_borglet_tasks_capped", help, caps.capped.clone());
     let help = "Bytes of the outputs of ended tasks that are kept";
-    registry.register("bourg_borglet_outputs_bytes", help, kept_outputs);
+    registry.register("bourg_borglet_outputs_bytes", help, metrics.kept_outputs.clone());
     let (help, shortages) = ("How often memory ran short", driver.memory_shortages().clone());
     registry.register("bourg_borglet_memory_shortages", help, shortages);
     let fetched = &packages.fetched;

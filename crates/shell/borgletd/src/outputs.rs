@@ -85,7 +85,7 @@ struct OutputRecord {
 }
 
 impl OutputRecord {
-    fn of_message(kept: v1::KeptOutputs) -> anyhow::Result<Self> {
+    fn of_message(kept: &v1::KeptOutputs) -> anyhow::Result<Self> {
         let keep = Some(field::span(kept.keep, "keep")?);
         let paths: BTreeSet<OutputPath> = field::set(&kept.paths, "paths")?;
         Ok(Self {
@@ -166,7 +166,7 @@ impl Files {
             return Ok(None);
         };
         let kept: v1::KeptOutputs = serde_json::from_str(&text)?;
-        OutputRecord::of_message(kept).map(Some)
+        OutputRecord::of_message(&kept).map(Some)
     }
 
     /// Removes the outputs of an instance: at once from where they are found, and later from the disk.

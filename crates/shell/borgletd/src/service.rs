@@ -63,7 +63,9 @@ impl Service {
         packages: Packages,
     ) -> Self {
         let (polls, _) = watch::channel(0);
-        let (polls, metrics) = (Arc::new(polls), Arc::default());
+        let kept_outputs = files.outputs.bytes.clone();
+        let metrics = Metrics { kept_outputs, ..Metrics::default() };
+        let (polls, metrics) = (Arc::new(polls), Arc::new(metrics));
         Self {
             driver,
             files,
@@ -111,7 +113,6 @@ impl Service {
             dns,
             credentials,
             &packages,
-            self.files.outputs.bytes.clone(),
         );
         let server = BorgletServer::new(self);
         let server = server.max_decoding_message_size(most).max_encoding_message_size(most);

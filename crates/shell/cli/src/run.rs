@@ -177,9 +177,14 @@ async fn submit_all(
         let patience = wait.and_then(Wait::patience).unwrap_or(HEALTHY_PATIENCE);
         let submitted = submit(connection, job, patience).await?;
         let name = format!("{}/{}", submitted.user, job.name);
-        let (tasks, what) = (count(job.kind.is_alloc_set(), job.tasks), done(&submitted));
+        let what = done(&submitted);
         let kind = if job.kind.is_alloc_set() { "alloc set" } else { "job" };
-        eprintln!("{kind}  {name}   {tasks}  {}  {}{what}", job.priority, job.total());
+        let (tasks, requested) = if job.is_on_every_machine() {
+            ("1 task on each machine".to_owned(), format!("{} each", job.task.limit))
+        } else {
+            (count(job.kind.is_alloc_set(), job.tasks), job.total().to_string())
+        };
+        eprintln!("{kind}  {name}   {tasks}  {}  {requested}{what}", job.priority);
         for note in &submitted.notes {
             output::say(&format!("note: {note}\n"));
         }

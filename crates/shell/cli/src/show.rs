@@ -18,6 +18,8 @@ use super::{ListArgs, StatusArgs, run, start_latency, why};
 
 /// The polling interval of `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
+/// How many different texts of tasks that run are shown.
+const SAID_SHOWN: usize = 5;
 
 /// Shows once, or again whenever the index changes: at a terminal the whole, in place of what it showed before, and
 /// otherwise the lines of a table that changed.
@@ -376,11 +378,33 @@ fn show_job(
         shown += 1;
     }
     output::print(&output::table(&headings[..shown], job.tasks.iter().map(row).collect()))?;
+    if *format != Format::Wide {
+        output::print(&said_of_running(job))?;
+    }
     match (format, selects) {
         (Format::Wide, _) => output::print(&start_latency::table(job)),
         (_, true) => output::print(&start_latency::lines(job)),
         (_, false) => Ok(()),
     }
+}
+
+/// What is said of tasks that run, such as that they have an older secret: a line for each text, the first few.
+fn said_of_running(job: &v1::JobStatus) -> String {
+    let mut said: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    let runs = job.tasks.iter().filter(|task| task.state() == v1::TaskState::Running);
+    for task in runs.filter(|task| !task.reason.is_empty()) {
+        said.entry(&task.reason).or_default().push(task.index);
+    }
+    let mut text = String::new();
+    for (reason, tasks) in said.iter().take(SAID_SHOWN) {
+        let more = match tasks.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let first = tasks.first().copied().unwrap_or_default();
+        text.push_str(&format!("task {first}{more}: {reason}\n"));
+    }
+    text
 }
 
 /// The limit of a job that is autoscaled, and its user's own if that was another: `limits 0.05 cores, 32 MiB,

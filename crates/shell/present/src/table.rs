@@ -44,7 +44,7 @@ pub fn table_within(most: usize, headings: &[&str], rows: Vec<Vec<String>>) -> S
         for (cell, width) in row.iter().zip(&widths) {
             match cell.chars().count() > *width {
                 true => {
-                    line.extend(cell.chars().take(width.saturating_sub(1)).chain("…  ".chars()))
+                    line.extend(cell.chars().take(width.saturating_sub(1)).chain("…  ".chars()));
                 }
                 false => {
                     let _infallible = write!(line, "{cell:width$}  ");

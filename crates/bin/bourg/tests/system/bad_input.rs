@@ -40,7 +40,7 @@ fn a_mistake_is_told_with_its_place_and_the_nearest_name() {
         ("ram: '64 MiBs'", "3:5 the nearest is 'MiB'"),
         ("ram: 'much'", "3:5 is not a number of bytes"),
         ("tasks: -1", "3:5 must not be negative"),
-        ("tasks: 'three'", "3:5 must be a whole number"),
+        ("tasks: 'three'", "3:5 must be a number of tasks"),
         ("priority: 1000", "3:5 from 0 to 450"),
         ("name: 'No Name'", "3:5 for example 'no-name'"),
         ("cmd: []", "3:5 name the program to run"),

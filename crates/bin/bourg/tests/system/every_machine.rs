@@ -22,7 +22,7 @@ const AGENT: &str = "local borg = import 'borg.libsonnet';
 fn healthy_on(cell: &Cell, job: &str) -> BTreeSet<String> {
     let status = cell.status(job);
     let tasks = status["tasks"].as_array().cloned().unwrap_or_default();
-    let healthy = tasks.iter().filter(|task| task["health"] == "healthy");
+    let healthy = tasks.iter().filter(|task| task["health"] == "HEALTHY");
     healthy.filter_map(|task| task["machine"].as_str().map(str::to_owned)).collect()
 }
 

@@ -167,6 +167,16 @@ fn the_guide_has_every_metric_with_its_meaning() {
     for (of, title) in [(Of::Master, "### Of a master"), (Of::Borglet, "### Of a Borglet")] {
         if let Of::Master = of {
             until("the job is measured", || metrics(&cell, of).contains("bourg_job_cpu_cores{"));
+        } else {
+            let machine = cell.ok("bourg machines -o name").trim().to_owned();
+            let directory = cell.path("volume");
+            std::fs::create_dir(&directory).expect("a directory");
+            cell.ok(&format!("bourg machine volume add {machine} data {}", directory.display()));
+            let volume = "{ name: 'keeper', cmd: ['true'], cpu: 0.1, ram: '16 MiB', priority: 'free', \
+                          restart: 'never', volumes: [{ volume: 'data', path: '/data' }] }";
+            cell.write("keeper.bcl", volume);
+            cell.ok("bourg run keeper.bcl --wait");
+            until("a volume is measured", || metrics(&cell, of).contains("volume=\"data\""));
         }
         let exported = table(&metrics(&cell, of));
         let (_, section) = guide.split_once(title).expect("the guide has its section");

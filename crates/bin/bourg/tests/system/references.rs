@@ -31,7 +31,7 @@ fn a_task_waits_for_a_job_and_is_told_where_its_tasks_are() {
     let cell = Cell::start();
     let file = "files: { '/etc/its': 'db=${bns.db.addresses.http} $${bns.db.host}\\n' }";
     job(&cell, "web", PRINTS, &format!("{file}, onChange: 'signal'"));
-    cell.ok("bourg run web.bcl");
+    cell.ok("bourg run --detach web.bcl");
     within(LONG, "it says what it waits for", || {
         let why = cell.types("bourg why web/0").stdout;
         (why.contains("${bns.db.addresses.http}") && why.contains("/db runs")).then_some(())

@@ -94,10 +94,12 @@ fn raw_control_characters_never_reach_a_terminal() {
         assert!(!said.is_empty() && !said.contains("error: "), "$ {line}\n{said}");
     }
 
-    let shown =
-        r"\u{1b}]0;owned\u{7}\u{1b}[31m\u{1b}]52;c;b3duZWQ=\u{7}\u{1b}[9A\r\u{8}\u{7}\u{9b}";
+    // Colours are what a terminal is for, and end with their line.
+    let shown = r"\u{1b}]0;owned\u{7}RED\u{1b}]52;c;b3duZWQ=\u{7}\u{1b}[9A\r\u{8}\u{7}\u{9b}";
     for line in ["bourg logs noise", "bourg logs noise/1", "bourg logs -f noise"] {
-        let said = on_screen(line);
+        let screen = String::from_utf8_lossy(&Screen::start(&cell, line).ends()).into_owned();
+        let named = screen.replace("\u{1b}[31m", "RED").replace("\u{1b}[m", "END");
+        let said = harmless(line, named.into_bytes(), "\r\x1b[K");
         assert!(said.contains(shown), "{}", said.lines().next().unwrap_or_default());
         assert!(said.contains("the end\n"), "$ {line}");
     }

@@ -170,8 +170,8 @@ fn a_job_without_tasks_lives_on_until_it_is_resized_or_killed() {
     assert!(said.contains("no tasks"), "{said}");
     assert_eq!(cell.types("bourg bns get web -o name").stdout, "");
     cell.ok("bourg update close web");
-    let said = cell.fails(2, "bourg exec web/0 -- true");
-    assert!(said.contains("root/web has no tasks: bourg resize root/web 1 starts one"), "{said}");
+    let said = cell.fails(3, "bourg exec web/0 -- true");
+    assert!(said.contains("root/web/0 does not run, it has ended"), "{said}");
     cell.ok("bourg wait web --for healthy --timeout 1m");
     cell.ok("bourg resize web 2");
     cell.is_healthy("web");

@@ -44,6 +44,7 @@ pub(crate) struct Options {
 /// The results, by part.
 #[derive(Debug, Serialize)]
 struct Figures {
+    #[serde(flatten)]
     decisions: decisions::Figures,
     #[serde(skip_serializing_if = "Option::is_none")]
     replay: Option<replay::Figures>,

@@ -93,7 +93,7 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) ->
 
 /// The machines that suit a job with one task on every machine and have no task of it, and why.
 fn without_task(cell: &Cell, job: &Job) -> Vec<v1::MachineWithoutTask> {
-    let all = job.machine_tasks().into_iter().flat_map(|tasks| tasks.left_out());
+    let all = job.machine_tasks().into_iter().flat_map(cell::MachineTasks::left_out);
     let why = |why| match (why, cell.quota_lacking_for_machine(job)) {
         (LeftOut::Quota, Some((band, dimension))) => format!("quota of {band} {dimension}"),
         (LeftOut::Quota, None) => "quota".to_owned(),

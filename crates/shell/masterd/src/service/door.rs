@@ -398,7 +398,8 @@ impl Door {
         let (user, serial, task_issued) = by.unwrap_or_default();
         let request =
             replication::v1::ForwardRequest { user, serial, op: Some((&op).into()), task_issued };
-        let answer = self.peers.forward(leader, request, LEADER_PATIENCE).await?;
+        let forwarded = self.peers.forward(leader, request, LEADER_PATIENCE);
+        let answer = Box::pin(forwarded).await?;
         let index = LogIndex(answer.index);
         let answer = answer.answer.ok_or_else(|| Status::internal("an answer without content"))?;
         let answer = answer.try_into().map_err(|error| malformed(&error))?;
