@@ -33,6 +33,7 @@ impl<C: Codec> World<C> {
             .or_else(|| self.unsettled_task(&cell))
             .or_else(|| self.unsettled_reservation(&cell))
             .or_else(|| self.unsettled_data())
+            .or_else(|| self.unsettled_inputs(&cell))
             .or_else(|| self.unsettled_copy(&cell))
             .or_else(|| self.unsettled_replicas(&cell))
     }
@@ -103,6 +104,9 @@ impl<C: Codec> World<C> {
         let runs =
             process.is_some_and(|there| matches!(there.phase, machine::ProcessPhase::Running(_)));
         let started = matches!(placement.phase, Phase::Started { .. });
+        if !started && self.waits_for_name(cell, job, index) {
+            return None;
+        }
         if !runs || !started {
             let (name, phase) = (&machine.name, placement.phase);
             return Some(format!("{id} is placed on {name} ({phase:?}) but does not run there"));
