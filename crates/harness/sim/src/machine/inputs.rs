@@ -121,11 +121,7 @@ impl MachineInputs {
 
 impl InstanceProcess {
     /// It has read its secrets and names; variables only when it starts.
-    pub(crate) fn has_read(
-        &self,
-        before: Option<&ReadInputs>,
-        opened: OpenedInputs,
-    ) -> ReadInputs {
+    pub(crate) fn has_read(&self, before: Option<&ReadInputs>, opened: OpenedInputs) -> ReadInputs {
         let OpenedInputs { secrets, names, epoch } = opened;
         let spec = &self.launch.desired.spec;
         let of = |named: &BTreeMap<String, SecretName>| {

@@ -117,8 +117,7 @@ fn an_unwanted_task_gets_its_notice_and_then_loses_its_record() {
     let mut machine = machine();
     let nothing = |index| Order { tasks: Vec::new(), ..order(index) };
     let consequences = obey(&mut machine, nothing(4));
-    let [Consequence::After(after, _, step @ TaskStep::Ends(_))] = consequences.as_slice()
-    else {
+    let [Consequence::After(after, _, step @ TaskStep::Ends(_))] = consequences.as_slice() else {
         panic!("one SIGTERM: {consequences:?}")
     };
     assert_eq!(*after, Span::from_millis(40), "it ends after this delay");

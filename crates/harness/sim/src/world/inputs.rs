@@ -10,8 +10,8 @@ use spec::{JobSpec, NameReference, OnChange};
 
 use crate::injected_bug::InjectedBug;
 use crate::machine::inputs::{
-    AskedFor, Asking, InputsAnswer, InputsRequest, InputsStep, OpenedInputs, PATIENCE, PAUSE, RETRY,
-    ROUNDS, ReadInputs, TIMEOUT,
+    AskedFor, Asking, InputsAnswer, InputsRequest, InputsStep, OpenedInputs, PATIENCE, PAUSE,
+    RETRY, ROUNDS, ReadInputs, TIMEOUT,
 };
 use crate::machine::{InstanceProcess, MachineEvent, ProcessPhase, TaskStep};
 use crate::network::{Fate, Node};
@@ -258,7 +258,8 @@ impl<C: Codec> World<C> {
             if !started || placement.stop.is_some() {
                 continue;
             }
-            if inputs.told != inputs.done {
+            // A master answers once all names stand for something.
+            if inputs.told != inputs.done && !self.waits_for_name(cell, job, index) {
                 return Some(format!("{id} was told to read again, and has not: {inputs:?}"));
             }
             let machine = cell.machine(placement.machine)?;

@@ -148,7 +148,8 @@ impl<C: Codec> World<C> {
     /// Passes an input to a Borglet, if it runs.
     fn tell_borglet(&mut self, number: usize, input: Input) {
         let (now, mut effects) = (self.now, Vec::new());
-        let learns = self.machines[number].borglet.is_some() && self.machines[number].untold.is_none();
+        let learns =
+            self.machines[number].borglet.is_some() && self.machines[number].untold.is_none();
         if let Input::Ended(instance, ..) = &input
             && learns
         {
