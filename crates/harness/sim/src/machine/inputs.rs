@@ -1,7 +1,7 @@
 //! What the tasks of a simulated machine have read: secrets, and what the names of other jobs stand for. It is
 //! in memory, as in `/dev/shm` of a real machine, until the Borglet learns that the task has ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{InstanceId, RestoreEpoch, SecretName, Span, Time};
 use spec::NameReference;
@@ -95,6 +95,9 @@ pub(crate) struct InputsRequest {
 pub(crate) struct MachineInputs {
     pub(crate) read: BTreeMap<InstanceId, ReadInputs>,
     pub(crate) asking: BTreeMap<InstanceId, Asking>,
+    /// Running tasks whose Borglet ended while it was reading again: until the next change they may have what is older,
+    /// because the cell has recorded that it was read.
+    pub(crate) interrupted: BTreeSet<InstanceId>,
     /// The replica that answered last.
     pub(crate) master: usize,
 }
@@ -110,6 +113,14 @@ impl MachineInputs {
     pub(crate) fn lose_power(&mut self) {
         self.asking.clear();
         self.read.clear();
+        self.interrupted.clear();
+    }
+
+    /// The Borglet ends.
+    pub(crate) fn interrupt(&mut self) {
+        let asking = std::mem::take(&mut self.asking).into_iter();
+        let again = asking.filter(|(_, asking)| matches!(asking.what, AskedFor::Again { .. }));
+        self.interrupted.extend(again.map(|(id, _)| id));
     }
 
     /// The tasks whose start waits for an answer.

@@ -114,6 +114,7 @@ impl<C: Codec> World<C> {
             self.invariants.violated(wrong);
         }
         machine.inputs.read.insert(instance, read);
+        machine.inputs.interrupted.remove(&instance);
         self.counts.input_reads += 1;
         if let AskedFor::Start { begins, step } = asking.what {
             let event = MachineEvent::Task { boot: machine.boot, instance, step };
@@ -162,13 +163,14 @@ impl<C: Codec> World<C> {
             self.invariants.ended(instance, &end);
             self.task_ended(number, instance, &end);
         }
-        self.machines[number].inputs.asking.clear();
+        self.machines[number].inputs.interrupt();
     }
 
     /// The Borglet learns that a task has ended, and removes what it had read.
     pub(crate) fn inputs_end(&mut self, number: usize, instance: InstanceId) {
         let inputs = &mut self.machines[number].inputs;
         inputs.asking.remove(&instance);
+        inputs.interrupted.remove(&instance);
         if self.injected_bug != Some(InjectedBug::SecretAfterRemoval) {
             inputs.read.remove(&instance);
         }
@@ -270,6 +272,10 @@ impl<C: Codec> World<C> {
             let Some(stale) = read.and_then(|read| stale(cell, job, on_change, read)) else {
                 continue;
             };
+            let interrupted = there.is_some_and(|there| there.inputs.interrupted.contains(&id));
+            if interrupted && (stale.is_name || cell.older_secrets(job, index).is_empty()) {
+                continue;
+            }
             if on_change == OnChange::Restart {
                 // It may be restarted, unless its update or its owner's rights forbid that.
                 let known = !cell.older_secrets(job, index).is_empty() || stale.is_name;
