@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cell::{Cell, Event, EventKind, Job, Service, Subject};
 use imbl::{OrdMap, OrdSet};
-use model::{CollectionId, JobName, LogIndex, UserName};
+use model::{CollectionId, InstanceId, JobName, LogIndex, UserName};
 use thiserror::Error;
 
 use crate::record::{is_behind, is_named, named};
@@ -102,6 +102,10 @@ impl Changes {
                     self.set(key, has_record(cell, owner, name));
                 }
                 (Subject::Job(id), kind) if may_change_a_job(kind) => _ = jobs.insert(id),
+                // The job has one more task, and so another size.
+                (Subject::Task(id), EventKind::Submit { .. }) if on_every_machine(cell, id) => {
+                    _ = jobs.insert(id.collection);
+                }
                 (Subject::Task(id), kind) if may_change_a_task(kind) => {
                     _ = jobs.insert(id.collection);
                 }
@@ -211,6 +215,11 @@ impl Changes {
     pub fn changed(&self, user: &UserName, job: &JobName) -> Option<LogIndex> {
         self.names.get(&(user.clone(), job.clone())).map(|changed| changed.at)
     }
+}
+
+/// Whether a task is of a job with one task on every machine.
+fn on_every_machine(cell: &Cell, id: InstanceId) -> bool {
+    cell.job(id.collection).is_some_and(|job| job.spec.is_on_every_machine())
 }
 
 /// Whether an event of a job may change its record. What is not known here does.

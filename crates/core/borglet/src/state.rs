@@ -266,6 +266,10 @@ impl Borglet {
         }
         self.obeyed();
         if order.stamp != self.stamp {
+            if order.stamp.restore_epoch != self.stamp.restore_epoch {
+                // The cell counts again from where it was.
+                self.tasks.values_mut().for_each(Local::forget_reads);
+            }
             self.stamp = order.stamp;
             effects.push(Effect::PersistStamp(order.stamp));
         }

@@ -55,6 +55,12 @@ impl Promises {
         }
     }
 
+    /// An update of a job is undone: that starts the tasks again that it had removed, also those that a user killed,
+    /// and another update may take its place.
+    pub(crate) fn undone(&mut self, job: CollectionId, index: LogIndex) {
+        self.updated.insert((job, index));
+    }
+
     /// Operations after an index are legitimately lost.
     pub(crate) fn lost_after(&mut self, last: LogIndex) {
         self.jobs.retain(|_, (index, _, _)| *index <= last);
@@ -79,6 +85,10 @@ impl Promises {
         }
         for (index, id, tasks) in &self.kills {
             let Some(job) = cell.job(*id) else { continue };
+            // The index of a task on every machine is given to another machine when its own leaves.
+            if job.spec.is_on_every_machine() && matches!(tasks, TaskSelection::Some(_)) {
+                continue;
+            }
             // An undo starts the tasks again that the update had removed, also those that a user killed.
             let undone = job.update.as_ref().is_some_and(|update| {
                 matches!(update.state, UpdateState::Undoing { .. } | UpdateState::Undone { .. })

@@ -71,11 +71,15 @@ pub enum InjectedBug {
     KillsProductionFirst,
     /// A stale mount: a machine gives a task a volume while the incarnation before still has it.
     StaleMount,
+    /// The leader tells no task that its secret, or an address that it has, has changed.
+    ForgottenRotation,
+    /// A machine keeps a secret after its task has ended, or the secret was deleted.
+    SecretAfterRemoval,
 }
 
 impl InjectedBug {
     /// All bugs.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 32] = [
         Self::LostWrite,
         Self::StaleAssignment,
         Self::OldOrder,
@@ -106,6 +110,8 @@ impl InjectedBug {
         Self::KillsProductionFirst,
         Self::MissedMachine,
         Self::StaleMount,
+        Self::ForgottenRotation,
+        Self::SecretAfterRemoval,
     ];
 }
 
@@ -145,6 +151,7 @@ pub(crate) fn proposed(injected_bug: InjectedBug, cell: &Cell, op: &Op) -> Op {
                 one.amount.ram.0 /= 8;
             }
         }
+        (InjectedBug::ForgottenRotation, Op::TellInputs { .. }) => op = Op::Nothing,
         (InjectedBug::ForgottenEviction, Op::EvictDraining { instances, .. }) => instances.clear(),
         _ => {}
     }

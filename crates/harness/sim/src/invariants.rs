@@ -186,7 +186,15 @@ impl InvariantChecker {
         self.events.update(events);
         if let Some(applied) = applied {
             self.reader.next(applied.events.len() as u64);
-            applied.events.iter().for_each(|event| self.happened(event, cell));
+            for event in &applied.events {
+                if let Subject::Job(job) = event.subject
+                    && let EventKind::UpdateUndoing { .. } | EventKind::UpdateUndone { .. } =
+                        event.kind
+                {
+                    self.promises.undone(job, entry.index);
+                }
+                self.happened(event, cell);
+            }
             if let Err(wrong) = self.account.happened(&applied.events) {
                 self.violated(wrong);
             }

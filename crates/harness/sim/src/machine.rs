@@ -6,8 +6,11 @@
 //! meanwhile.
 
 mod allocs;
+pub(crate) mod inputs;
 pub(crate) mod memory;
 mod savers;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -27,6 +30,7 @@ use spec::TaskSpec;
 use crate::program::{Incarnation, Programs};
 use crate::usage::{Metered, Meters};
 pub(crate) use allocs::Alloc;
+use inputs::{AskedFor, InputsStep, MachineInputs};
 use savers::Data;
 
 /// The maximum of what a machine keeps for savers.
@@ -154,6 +158,8 @@ pub(crate) struct Machine {
     /// The reservations that its Borglet was told last.
     pub(crate) reserved: Vec<(InstanceId, Bytes)>,
     pub(crate) memory: memory::Memory,
+    /// What its tasks have read, and what its Borglet asks for.
+    pub(crate) inputs: MachineInputs,
 }
 
 /// An event on a machine.
@@ -173,6 +179,8 @@ pub(crate) enum MachineEvent {
     Boots,
     /// The memory of a machine of which a part is taken is read.
     MemoryRead { turn: u64 },
+    /// A step of a request of its Borglet for what a task needs.
+    Inputs { boot: u64, instance: InstanceId, attempt: u64, step: InputsStep },
 }
 
 /// An effect of what a Borglet did.
@@ -190,6 +198,8 @@ pub(crate) enum Consequence {
     Forgot(InstanceId),
     /// The Borglet ended a task by a rule.
     EndedByRule(InstanceId, Rule),
+    /// The Borglet asks a master for secrets, and for what names stand for.
+    Asks(InstanceId, AskedFor),
     /// What must not be.
     Wrong(String),
 }
@@ -218,6 +228,7 @@ impl Machine {
             meters: Meters::new(random.clone().number()),
             reserved: Vec::new(),
             memory: memory::Memory::default(),
+            inputs: MachineInputs::default(),
             random,
         };
         // It keeps nothing yet that has a time.
@@ -228,6 +239,7 @@ impl Machine {
     /// Starts the Borglet from what it finds.
     pub(crate) fn start_borglet(&mut self, now: Time) {
         let data = self.recovered_data(now);
+        self.inputs.adopt(&self.processes);
         let recovered = self.processes.values().map(|process| Recovered {
             launch: process.launch.clone(),
             status: match &process.phase {
@@ -269,6 +281,7 @@ impl Machine {
             process.phase = ProcessPhase::Ended(End::Lost { reason });
         }
         self.allocs.values_mut().for_each(|alloc| alloc.made = false);
+        self.inputs.lose_power();
         self.savers_lose_power();
     }
 
@@ -361,6 +374,7 @@ impl Machine {
                 let incarnation =
                     programs.incarnation(now, &launch.desired, generation, &mut self.random);
                 let (id, begins) = (launch.instance, incarnation.begins);
+                let asks_master = launch.asks_master();
                 let step = match &incarnation.end {
                     end @ End::NotStarted { .. } => TaskStep::Ends(end.clone()),
                     _ => TaskStep::Begins,
@@ -372,7 +386,10 @@ impl Machine {
                     InstanceProcess { launch, incarnation, phase, ending, has_files, epoch };
                 self.processes.insert(id, process);
                 consequences.push(Consequence::Started(id));
-                consequences.push(Consequence::After(begins, id, step));
+                consequences.push(match asks_master {
+                    true => Consequence::Asks(id, AskedFor::Start { begins, step }),
+                    false => Consequence::After(begins, id, step),
+                });
             }
             Effect::Terminate(id, _) => {
                 if let Some(process) = self.processes.get_mut(&id) {
@@ -428,8 +445,11 @@ impl Machine {
             | Effect::EndData(_)
             | Effect::ForgetData(_) => self.save(now, effect, consequences),
             Effect::Retire { instance, .. } => drop(self.processes.remove(&instance)),
+            Effect::ReadAgain(launch) => {
+                let again = AskedFor::Again { round: 0 };
+                consequences.push(Consequence::Asks(launch.instance, again));
+            }
             // Simulated processes write no logs, and compete for no CPU.
-            Effect::ReadAgain(_) => {}
             Effect::KeepLogs(_) | Effect::ShareCpus(_) | Effect::CapCpu { .. } => {}
             // Its set-ups do not fail.
             Effect::Probe => {}
@@ -543,157 +563,4 @@ pub(crate) type Port = (Option<Ipv4Addr>, u16);
 /// The ports of an instance.
 pub(crate) fn ports(desired: &Desired) -> impl Iterator<Item = Port> {
     desired.ports.iter().map(|(_, port)| (desired.address, *port))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use borglet::{Order, TaskStatus};
-    use model::{CollectionId, Generation, TaskIndex};
-
-    use crate::program::{Commands, desired};
-    use crate::world::{capacity, machines};
-
-    const NOW: Time = Time(1_000_000);
-
-    fn id() -> InstanceId {
-        let (collection, index) = (CollectionId(1), TaskIndex(0));
-        InstanceId { collection, index, generation: Generation(1) }
-    }
-
-    fn order(index: u64) -> Order {
-        let stamp = Stamp { index: model::LogIndex(index), ..Stamp::default() };
-        Order { stamp, tasks: vec![desired("run heeds=40")], ..Order::default() }
-    }
-
-    /// A machine that runs a task, by an order of index 3.
-    fn machine() -> Machine {
-        let (name, report) = machines(1, 1, capacity(8, 32)).remove(0);
-        let mut machine = Machine::new(name, report, Random::new(3));
-        let consequences = obey(&mut machine, order(3));
-        assert!(
-            matches!(consequences.as_slice(), [Consequence::Started(started), _] if *started == id())
-        );
-        pass(&mut machine, TaskStep::Begins);
-        machine
-    }
-
-    fn obey(machine: &mut Machine, order: Order) -> Vec<Consequence> {
-        let (mut effects, mut consequences) = (Vec::new(), Vec::new());
-        let borglet = machine.borglet.as_mut().expect("a Borglet");
-        borglet.obey(NOW, order, &mut effects).expect("a newer order");
-        for effect in effects {
-            machine.execute(NOW, effect, &Commands, &mut consequences);
-        }
-        machine.refresh();
-        consequences
-    }
-
-    /// Lets an event happen, and passes its input to the Borglet if that runs.
-    fn pass(machine: &mut Machine, step: TaskStep) {
-        let Some(passed) = machine.pass(NOW, id(), step, &Commands) else { return };
-        if let Some(borglet) = &mut machine.borglet {
-            borglet.step(NOW, passed.input, &mut Vec::new());
-        }
-        machine.refresh();
-    }
-
-    #[test]
-    fn each_event_leads_to_the_expected_report() {
-        let exited = || TaskStep::Ends(End::Exited { code: 3 });
-        let restarts = |machine: &mut Machine| {
-            machine.kill_borglet();
-            machine.start_borglet(NOW);
-        };
-        let running = TaskStatus::Running { healthy: Some(true) };
-        let lost = End::Lost { reason: "its machine was rebooted".to_owned() };
-        type Happens<'a> = &'a dyn Fn(&mut Machine);
-        let table: [(&str, Happens<'_>, usize, TaskStatus); 6] = [
-            ("it runs", &|_| {}, 1, running.clone()),
-            ("its Borglet was killed", &restarts, 1, running),
-            (
-                "it ended",
-                &|machine| pass(machine, exited()),
-                0,
-                TaskStatus::Ended(End::Exited { code: 3 }, model::FinalUsage::UNMEASURED),
-            ),
-            (
-                "it ended while there was no Borglet",
-                &|machine| {
-                    machine.kill_borglet();
-                    pass(machine, exited());
-                    machine.start_borglet(NOW);
-                },
-                0,
-                TaskStatus::Ended(End::Exited { code: 3 }, model::FinalUsage::UNMEASURED),
-            ),
-            (
-                "it ended a second time",
-                &|machine| {
-                    pass(machine, exited());
-                    pass(machine, TaskStep::Ends(End::Exited { code: 0 }));
-                },
-                0,
-                TaskStatus::Ended(End::Exited { code: 3 }, model::FinalUsage::UNMEASURED),
-            ),
-            (
-                "power was lost",
-                &|machine| {
-                    machine.lose_power();
-                    machine.start_borglet(NOW);
-                },
-                0,
-                TaskStatus::Ended(lost, model::FinalUsage::UNMEASURED),
-            ),
-        ];
-        for (what, happens, there, status) in table {
-            let mut machine = machine();
-            let (version, boot) = (machine.version, machine.boot);
-            happens(&mut machine);
-            assert_eq!(machine.running().count(), there, "{what}");
-            assert_eq!(machine.said.tasks.len(), 1, "{what}");
-            assert_eq!(machine.said.tasks[0].status, status, "{what}");
-            assert_eq!(machine.said.stamp.index.0, 3, "{what}: an order is remembered");
-            assert_eq!(machine.version == version, what == "it runs", "{what}");
-            assert_eq!(machine.boot > boot, what == "power was lost", "{what}");
-        }
-    }
-
-    #[test]
-    fn an_unwanted_task_gets_its_notice_and_then_loses_its_record() {
-        let mut machine = machine();
-        let nothing = |index| Order { tasks: Vec::new(), ..order(index) };
-        let consequences = obey(&mut machine, nothing(4));
-        let [Consequence::After(after, _, step @ TaskStep::Ends(_))] = consequences.as_slice()
-        else {
-            panic!("one SIGTERM: {consequences:?}")
-        };
-        assert_eq!(*after, Span::from_millis(40), "it ends after this delay");
-        assert!(machine.processes[&id()].ending && machine.running().count() == 1);
-        pass(&mut machine, step.clone());
-        let notice = Some(model::NoticeDelivery::Full);
-        let usage = model::FinalUsage { notice, ..model::FinalUsage::UNMEASURED };
-        assert_eq!(machine.said.tasks[0].status, TaskStatus::Ended(End::Stopped, usage));
-        obey(&mut machine, nothing(5));
-        assert!(machine.processes.is_empty() && machine.said.tasks.is_empty());
-    }
-
-    #[test]
-    fn a_poll_is_held_until_the_report_changes() {
-        let mut machine = machine();
-        let call = Call {
-            number: 1,
-            incarnation: 1,
-            master: 0,
-            machine: MachineId(1),
-            had_order: false,
-            deadline: NOW,
-            ghost: false,
-        };
-        machine.held.push(HeldPoll { call, seen: machine.version });
-        assert!(!machine.refresh() && machine.answerable().is_empty());
-        pass(&mut machine, TaskStep::Ends(End::Exited { code: 0 }));
-        assert_eq!(machine.answerable().len(), 1);
-        assert!(machine.held.is_empty());
-    }
 }

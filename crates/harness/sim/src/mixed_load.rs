@@ -22,6 +22,7 @@ use spec::{
 
 use crate::load::{Action, Load};
 use crate::lock_load::LockUsers;
+use crate::secret_load::SecretLoad;
 use crate::volume_load::VolumeLoad;
 use crate::world::address;
 
@@ -38,6 +39,9 @@ pub struct Mixed {
     drained: BTreeMap<usize, bool>,
     locks: LockUsers,
     volumes: VolumeLoad,
+    secrets: SecretLoad,
+    /// Whether users may have static ports.
+    granted: bool,
 }
 
 impl Mixed {
@@ -52,7 +56,21 @@ impl Mixed {
         let (drained, locks) = (BTreeMap::new(), LockUsers::new(&users, random.fork()));
         let names = machines.iter().map(|(name, _)| name.clone());
         let volumes = VolumeLoad::new(mean.0, names, users.len());
-        Self { random, users, machines, mean, jobs: 0, stopped: false, drained, locks, volumes }
+        let secrets = SecretLoad::new(mean.0, users.len());
+        let (stopped, granted) = (false, false);
+        Self {
+            random,
+            users,
+            machines,
+            mean,
+            jobs: 0,
+            stopped,
+            drained,
+            locks,
+            volumes,
+            secrets,
+            granted,
+        }
     }
 
     fn owner(&mut self) -> usize {
@@ -96,6 +114,7 @@ impl Mixed {
             _ => {}
         }
         self.volumes.ask(owner, &mut spec);
+        self.secrets.ask(cell, self.users.get(owner)?, &mut spec);
         Some(Action::Request(owner, Mutation::Submit(Arc::new(spec))))
     }
 
@@ -318,6 +337,19 @@ impl Mixed {
         Some(Constraint { attribute: "rack".to_owned(), relation, value, hard })
     }
 
+    /// What the jobs of all users need, granted once; it may be revoked later.
+    fn rights(&mut self) -> Vec<Action> {
+        if std::mem::replace(&mut self.granted, true) {
+            return Vec::new();
+        }
+        let grant = |user: &UserName| {
+            let (user, capability) = (user.clone(), Capability::StaticPorts);
+            let granted = SetCapability { user, capability, granted: true };
+            Action::Request(0, Mutation::SetCapability(granted))
+        };
+        self.users.iter().skip(1).map(grant).collect()
+    }
+
     /// A request about quota or capabilities. Enforcement is switched now and then, since charges
     /// have to be right in any case.
     fn quota(&mut self, now: Time) -> Option<Action> {
@@ -402,8 +434,10 @@ impl Load for Mixed {
             _ => Some(Action::Repeat(self.random.index(self.users.len()))),
         };
         let locks = self.locks.actions(now);
-        let volumes = self.volumes.actions();
-        action.into_iter().chain(locks).chain(volumes).collect()
+        let (volumes, secrets) = (self.volumes.actions(), self.secrets.actions());
+        let rights = self.rights();
+        let others = locks.into_iter().chain(volumes).chain(secrets);
+        rights.into_iter().chain(action).chain(others).collect()
     }
 
     fn answered(&mut self, _: &UserName, what: &Mutation, answer: &Result<Reply, Rejection>) {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cell::{AcceptVolume, Mutation, SetVolume};
+use cell::{AcceptVolume, Mutation, ReleaseVolume, SetVolume};
 use model::{MachineName, MachineVolume, Random, Span, VolumeName, VolumeSharing};
 use spec::{JobSpec, Kind, VolumeRequest, VolumeSelector};
 
@@ -49,6 +49,11 @@ impl VolumeLoad {
             let name = Self::name(owner)?;
             if self.random.chance(100) {
                 return Some(Mutation::AcceptVolume(AcceptVolume { machine, volume: name }));
+            }
+            if self.random.chance(100) {
+                // Rejected while a task has it.
+                let release = ReleaseVolume { machine, volume: name };
+                return Some(Mutation::ReleaseVolume(release));
             }
             let volume = Arc::new(MachineVolume {
                 path: format!("/srv/v{owner}").parse().ok()?,

@@ -9,6 +9,7 @@ mod clients;
 mod estimates;
 mod failing;
 mod faults;
+mod inputs;
 mod machines;
 mod master;
 mod names;
@@ -39,6 +40,7 @@ use crate::injected_bug::InjectedBug;
 use crate::invariants::InvariantChecker;
 use crate::load::Load;
 use crate::log_observer::{Checking, Checks, ReplicaObservations};
+use crate::machine::inputs::InputsRequest;
 use crate::machine::{Call, Machine, MachineEvent};
 use crate::network::Network;
 use crate::program::Programs;
@@ -112,6 +114,8 @@ pub(crate) enum Event {
     Reads,
     /// A read arrives at a replica.
     ReadAsked { host: usize },
+    /// A request of a Borglet for what a task needs arrives at a replica.
+    InputsAsked(InputsRequest),
     /// An event on a machine.
     OnMachine { machine: usize, event: MachineEvent },
     /// A request arrives at a replica.
@@ -178,6 +182,8 @@ pub struct Counts {
     pub shortages: u64,
     /// Tasks that were evicted for it.
     pub short_evictions: u64,
+    /// Answers to tasks that read secrets and names.
+    pub input_reads: u64,
 }
 
 /// A simulated world.
@@ -381,6 +387,10 @@ impl<C: Codec> World<C> {
             Event::Asked(asked) if self.masters[asked.host].is_frozen() => {
                 self.masters[asked.host].later(Event::Asked(asked));
             }
+            Event::InputsAsked(asked) if self.masters[asked.host].is_frozen() => {
+                self.masters[asked.host].later(event);
+            }
+            Event::InputsAsked(asked) => self.inputs_asked(asked),
             Event::MasterStep { host, incarnation } => self.master_wakes(host, incarnation),
             Event::Written { host, incarnation, number } => self.written(host, incarnation, number),
             Event::Answered { call, answer } => self.answered(call, answer),

@@ -146,6 +146,11 @@ impl Local {
         Some(Effect::ReadAgain(Box::new(self.launch.clone())))
     }
 
+    /// What it was told before a restoration of the cell says nothing of the numbers after it.
+    pub(super) fn forget_reads(&mut self) {
+        self.read_again = 0;
+    }
+
     pub(super) fn target(&self) -> Resources {
         self.launch.desired.spec.limit
     }

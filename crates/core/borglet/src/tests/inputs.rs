@@ -39,3 +39,24 @@ fn a_running_task_reads_again_once_for_each_time_that_it_is_told() {
     assert_eq!(reads(&mut world, 8, 0), 0);
     assert_eq!(reads(&mut world, 9, 2), 1);
 }
+
+#[test]
+fn numbers_begin_again_with_a_restored_cell() {
+    let mut world = World::new();
+    let told = || Desired { reads_again: 1, ..sized(0, 64) };
+    let reads = |world: &mut World, order: Order| {
+        let mut effects = Vec::new();
+        world.borglet.obey(world.now, order, &mut effects).expect("a newer order");
+        effects.iter().filter(|effect| matches!(effect, Effect::ReadAgain(_))).count()
+    };
+    assert_eq!(reads(&mut world, order(5, vec![sized(0, 64)])), 0);
+    world.input(Input::Started(instance(0)));
+    assert_eq!(reads(&mut world, order(6, vec![told()])), 1);
+    let restored = |index| {
+        let order = order(index, vec![told()]);
+        let restore_epoch = RestoreEpoch { counter: 1, random: 5 };
+        Order { stamp: Stamp { restore_epoch, ..order.stamp }, ..order }
+    };
+    assert_eq!(reads(&mut world, restored(4)), 1, "it was told of something else");
+    assert_eq!(reads(&mut world, restored(5)), 0);
+}

@@ -38,6 +38,7 @@ impl<C: Codec> World<C> {
         match event {
             MachineEvent::Polled { .. }
             | MachineEvent::HoldOver { .. }
+            | MachineEvent::Inputs { .. }
             | MachineEvent::Tick { .. }
                 if frozen =>
             {
@@ -58,6 +59,11 @@ impl<C: Codec> World<C> {
             }
             MachineEvent::Task { boot, instance, step } if boot == self.machines[number].boot => {
                 self.task_step(number, instance, step);
+            }
+            MachineEvent::Inputs { boot, instance, attempt, step }
+                if boot == self.machines[number].boot =>
+            {
+                self.inputs_step(number, instance, attempt, step);
             }
             MachineEvent::BorgletStarts { boot } => {
                 let machine = &mut self.machines[number];
@@ -142,6 +148,13 @@ impl<C: Codec> World<C> {
     /// Passes an input to a Borglet, if it runs.
     fn tell_borglet(&mut self, number: usize, input: Input) {
         let (now, mut effects) = (self.now, Vec::new());
+        let learns =
+            self.machines[number].borglet.is_some() && self.machines[number].untold.is_none();
+        if let Input::Ended(instance, ..) = &input
+            && learns
+        {
+            self.inputs_end(number, *instance);
+        }
         let machine = &mut self.machines[number];
         if let Some(untold) = &mut machine.untold {
             untold.push(input);
@@ -220,6 +233,7 @@ impl<C: Codec> World<C> {
                 Consequence::EndedByRule(instance, rule) => {
                     self.machines[number].memory.ended_by(instance, rule);
                 }
+                Consequence::Asks(instance, what) => self.asks_for_inputs(number, instance, what),
                 Consequence::Wrong(wrong) => {
                     self.invariants.violated(format!("on m{number} {wrong}"));
                 }
@@ -244,7 +258,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    fn task_step(&mut self, number: usize, instance: InstanceId, step: TaskStep) {
+    pub(crate) fn task_step(&mut self, number: usize, instance: InstanceId, step: TaskStep) {
         if let Some(took) = self.machines[number].fetched(instance, &step) {
             self.tell_borglet(number, Input::Fetched(instance, took));
         }
@@ -315,7 +329,7 @@ impl<C: Codec> World<C> {
     }
 
     /// A task has really ended: does it leave data for its saver?
-    fn task_ended(&mut self, number: usize, instance: InstanceId, end: &End) {
+    pub(crate) fn task_ended(&mut self, number: usize, instance: InstanceId, end: &End) {
         let process = self.machines[number].processes.get(&instance);
         if let Some(process) = process.filter(|process| process.leaves_data(end)) {
             self.invariants.leaves_data(self.now, number, instance, process.epoch);
@@ -398,6 +412,7 @@ impl<C: Codec> World<C> {
         for held in std::mem::take(&mut self.machines[number].held) {
             self.send_answer(number, held.call, Answer::Failed);
         }
+        self.starts_are_lost(number);
         let machine = &mut self.machines[number];
         machine.kill_borglet();
         // What was sent to a frozen Borglet is lost with its connections.

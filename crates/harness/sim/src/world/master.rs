@@ -18,6 +18,7 @@ use crate::disk::{Checkpoint, Crash, Disk};
 use crate::injected_bug::InjectedBug;
 use crate::log_observer::{ReplicaObservations, Tap};
 use crate::machine::Machine;
+use crate::machine::inputs::{InputsAnswer, InputsRequest};
 use crate::network::Node;
 use crate::world::clients::ClientRequest;
 use crate::world::estimates::Estimates;
@@ -45,6 +46,8 @@ pub(crate) enum Requester {
     },
     /// A reader: the acknowledged index at its request.
     Reader(LogIndex),
+    /// A Borglet that asks for what a task needs.
+    Machine(InputsRequest),
 }
 
 /// The process of one replica, or the host where it was.
@@ -427,6 +430,7 @@ impl<C: Codec> World<C> {
                 let refused = judged.filter(|(_, result)| result.is_err()).map(|(id, _)| id);
                 self.answer_scheduler(host, incarnation, number, Some(refused.collect()));
             }
+            Some(Requester::Machine(asked)) => self.inputs_read(&asked, &outcome),
             Some(Requester::Reader(_)) | None => {}
         }
     }
@@ -439,6 +443,7 @@ impl<C: Codec> World<C> {
             Some(Requester::Scheduler { incarnation, number, .. }) => {
                 self.answer_scheduler(host, incarnation, number, None);
             }
+            Some(Requester::Machine(asked)) => self.answer_inputs(&asked, InputsAnswer::Later),
             Some(Requester::Reader(_)) | None => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use cell::feasibility::{Offer, Request, fits};
 use cell::{Cell, Job, MachineState, Phase, Placement, Rescheduling, Task, TaskState};
-use model::{InstanceId, TaskIndex, Time};
+use model::{InstanceId, TaskIndex, Time, VolumeMount};
 use placement::Kept;
 use replica::Codec;
 
@@ -33,6 +33,7 @@ impl<C: Codec> World<C> {
             .or_else(|| self.unsettled_task(&cell))
             .or_else(|| self.unsettled_reservation(&cell))
             .or_else(|| self.unsettled_data())
+            .or_else(|| self.unsettled_inputs(&cell))
             .or_else(|| self.unsettled_copy(&cell))
             .or_else(|| self.unsettled_replicas(&cell))
     }
@@ -103,11 +104,27 @@ impl<C: Codec> World<C> {
         let runs =
             process.is_some_and(|there| matches!(there.phase, machine::ProcessPhase::Running(_)));
         let started = matches!(placement.phase, Phase::Started { .. });
+        if !started && self.waits_for_name(cell, job, index) {
+            return None;
+        }
         if !runs || !started {
             let (name, phase) = (&machine.name, placement.phase);
             return Some(format!("{id} is placed on {name} ({phase:?}) but does not run there"));
         }
         let desired = &process?.launch.desired;
+        let claims = |mount: &&VolumeMount| {
+            let claims = machine.volumes.get(&mount.name).map(|volume| &volume.claims);
+            claims.is_some_and(|claims| {
+                let own = (&job.owner, &job.spec.name, index);
+                claims.iter().any(|claim| (&claim.user, &claim.job, claim.index) == own)
+            })
+        };
+        if let Some(mount) = desired.volumes.iter().find(|mount| !claims(mount)) {
+            let (volume, name) = (&mount.name, &machine.name);
+            return Some(format!(
+                "{id} runs with volume {volume} of {name}, which it does not claim"
+            ));
+        }
         let ports = desired.ports.iter().map(|(_, port)| port);
         let spec = job.described(index).task(index);
         let same = desired.spec.limit == limit
