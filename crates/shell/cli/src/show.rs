@@ -376,11 +376,22 @@ fn show_job(
         shown += 1;
     }
     output::print(&output::table(&headings[..shown], job.tasks.iter().map(row).collect()))?;
+    if selects || *format == Format::Wide {
+        output::print(&outputs(job))?;
+    }
     match (format, selects) {
         (Format::Wide, _) => output::print(&start_latency::table(job)),
         (_, true) => output::print(&start_latency::lines(job)),
         (_, false) => Ok(()),
     }
+}
+
+/// The versions of packages that have the outputs of tasks, one a line: `task 1: outputs in package ana/words@12-1-1`.
+fn outputs(job: &v1::JobStatus) -> String {
+    let tasks = job.tasks.iter().filter(|task| !task.outputs_package.is_empty());
+    tasks
+        .map(|task| format!("task {}: outputs in package {}\n", task.index, task.outputs_package))
+        .collect()
 }
 
 /// The limit of a job that is autoscaled, and its user's own if that was another: `limits 0.05 cores, 32 MiB,
