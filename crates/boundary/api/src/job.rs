@@ -11,8 +11,8 @@ use spec::{
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
 use crate::task::{
-    all_shown, cores, cores_number, network, network_fields, on_change, on_change_number, outputs, shown,
-    read_static_ports, static_ports, texts,
+    all_shown, cores, cores_number, network, network_fields, on_change, on_change_number, outputs,
+    read_static_ports, shown, static_ports, texts,
 };
 use crate::{autoscale, file, read, v1};
 

@@ -62,12 +62,8 @@ pub(crate) fn logs(value: &Json, path: Path, found: &mut Diagnostics) -> LogPoli
 
 const OUTPUTS: &str = "a list of paths, such as ['result.txt', 'out']";
 
-const OUTPUTS_AND_PACKAGE: Shape = Shape {
-    of: "outputs",
-    expected: OUTPUTS,
-    fields: &["paths", "package"],
-    spellings: &[],
-};
+const OUTPUTS_AND_PACKAGE: Shape =
+    Shape { of: "outputs", expected: OUTPUTS, fields: &["paths", "package"], spellings: &[] };
 /// In canonical JSON, beside the paths.
 pub(crate) const OUTPUTS_PACKAGE: &str = "outputsPackage";
 

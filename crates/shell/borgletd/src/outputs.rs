@@ -37,8 +37,8 @@ use super::tasks::{Files, read as read_file, write};
 
 pub(crate) use clean::clean;
 pub(crate) use read::{OutputReaders, read};
-pub(crate) use upload::upload;
 use upload::WaitingUploads;
+pub(crate) use upload::upload;
 
 /// What is known about the outputs of an instance.
 const KEPT_FILE: &str = "kept.json";
@@ -221,7 +221,8 @@ impl Files {
             }
             Cause::DiskIsFull => "the machine's disk was short of space".to_owned(),
             Cause::InPackage => {
-                "they became a version of the package that the job names (bourg package list)".to_owned()
+                "they became a version of the package that the job names (bourg package list)"
+                    .to_owned()
             }
         };
         format!("they were removed at {}: {why}", shown(deleted.at))

@@ -140,7 +140,8 @@ mod tests {
     #[test]
     fn a_path_belongs_to_the_output_that_it_is_in() {
         let path = |text: &str| text.parse::<OutputPath>().expect("a path");
-        let policy = OutputPolicy { paths: [path("out"), path("a/b")].into(), ..OutputPolicy::default() };
+        let policy =
+            OutputPolicy { paths: [path("out"), path("a/b")].into(), ..OutputPolicy::default() };
         for (asked, output) in [
             ("out", Some("out")),
             ("out/n", Some("out")),
@@ -162,8 +163,10 @@ mod tests {
     fn the_version_of_a_package_is_named_after_the_instance() {
         let owner = "ana".parse().expect("a user");
         let instance = "12-3-1".parse().expect("an instance");
-        let mut policy =
-            OutputPolicy { paths: ["out".parse().expect("a path")].into(), ..OutputPolicy::default() };
+        let mut policy = OutputPolicy {
+            paths: ["out".parse().expect("a path")].into(),
+            ..OutputPolicy::default()
+        };
         assert_eq!(policy.version_of(&owner, instance), None);
         policy.package = Some("words".parse().expect("a name"));
         let version = policy.version_of(&owner, instance).expect("it becomes one");

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use model::{
     Assignment, CellName, CollectionId, DirectoryId, End, FinalUsage, InstanceId, KeyDigest, Level,
-    LockSessionId, MachineId, MachineName, MachineReport, MemberChange, Package, ReplicaId, RequestId,
-    Resources, SchedulerName, Serial, Span, StartLatency, TaskId, Time, UserName, Version,
+    LockSessionId, MachineId, MachineName, MachineReport, MemberChange, Package, ReplicaId,
+    RequestId, Resources, SchedulerName, Serial, Span, StartLatency, TaskId, Time, UserName,
+    Version,
 };
 
 use crate::{Mutation, UpdateStep};

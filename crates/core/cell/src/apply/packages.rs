@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use event::{EventKind, Subject};
 use model::{
-    Capability, InstanceId, MachineName, PACKAGE_ARCHITECTURES_MAX, Package, PackageId, PackageKind, PackageReaders,
-    UserName,
+    Capability, InstanceId, MachineName, PACKAGE_ARCHITECTURES_MAX, Package, PackageId,
+    PackageKind, PackageReaders, UserName,
 };
 use spec::JobSpec;
 
@@ -16,8 +16,8 @@ use super::{Events, full};
 use crate::apply::mutation::Change;
 use crate::bounds::{PACKAGES_OF_A_USER_MAX, READERS_OF_A_PACKAGE_MAX};
 use crate::{
-    Cell, Countable, Job, LastIncarnation, PackagePermission, PackageProblem, Permission, Permitted, Rejection,
-    Reply, TaskState,
+    Cell, Countable, Job, LastIncarnation, PackagePermission, PackageProblem, Permission,
+    Permitted, Rejection, Reply, TaskState,
 };
 
 /// Add a version of a package, or change who may use one. The content of a version never changes.
@@ -103,9 +103,8 @@ impl Cell {
         let task = job.task(index).filter(|task| matches!(task.state, TaskState::Dead { .. }));
         let last = task.and_then(|task| task.last_incarnation.as_deref());
         let on = self.machine_named(machine).map(|machine| machine.id);
-        let is_left = |last: &LastIncarnation| {
-            last.generation == generation && Some(last.machine) == on
-        };
+        let is_left =
+            |last: &LastIncarnation| last.generation == generation && Some(last.machine) == on;
         if !last.is_some_and(is_left) {
             let (owner, name) = (job.owner.clone(), job.spec.name.clone());
             return Err(Rejection::InstanceEnded { owner, name, index });

@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use cell::{
     AddMachine, Applied, Assignment, Cell, ControlUpdate, DecisionChecker, DrainMachine, Image,
-    Job, Machine, MachineState, MemberChange, Mutation, Observation, Op, Outcome, RequestId,
-    Package, SkipReason, UpdateAction, UpdateFailure, UpdateStep,
+    Job, Machine, MachineState, MemberChange, Mutation, Observation, Op, Outcome, Package,
+    RequestId, SkipReason, UpdateAction, UpdateFailure, UpdateStep,
 };
 use generator::{Values, small_or_huge, small_or_huge_32};
 use model::{
-    Bytes, CellName, CollectionId, Digest, DirectoryId, End, FinalUsage, Generation, InstanceId, KeyDigest,
-    Level, LockSessionId, MachineId, MachineName, PackageKind, PackageReaders, ReplicaId, SchedulerName, Serial, SessionId,
-    Span, StartLatency, StartPart, TaskId, TaskIndex, Time,
+    Bytes, CellName, CollectionId, Digest, DirectoryId, End, FinalUsage, Generation, InstanceId,
+    KeyDigest, Level, LockSessionId, MachineId, MachineName, PackageKind, PackageReaders,
+    ReplicaId, SchedulerName, Serial, SessionId, Span, StartLatency, StartPart, TaskId, TaskIndex,
+    Time,
 };
 use proptest::prelude::*;
 use proptest::sample::{Index, select};

@@ -15,7 +15,7 @@ use api::v1;
 use client::packages::{MissingChunks, Sending, StoreError};
 use model::{Digest, InstanceId, Time, UserName};
 use package::chunk::ChunkSink;
-use package::directory::{self, PackLimits, Packed};
+use package::directory::{self, PackError, PackLimits, Packed};
 use process::clock::wall_clock;
 use process::renewal::{Masters, explained};
 use rpc::service::packages_client::PackagesClient;
@@ -34,7 +34,7 @@ use crate::tasks::Files;
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The delay before the second attempt; it doubles with each up to the longest.
 const FIRST_DELAY: Duration = Duration::from_millis(200);
-const LONGEST_DELAY: Duration = Duration::from_secs(120);
+const LONGEST_DELAY: Duration = Duration::from_secs(600);
 /// The interval in which outputs are looked for without news.
 const INTERVAL: Duration = Duration::from_secs(60);
 
@@ -160,12 +160,22 @@ pub(crate) async fn upload(files: Files, credentials: Rotating, masters: Masters
                 let why = explained(&error);
                 tracing::info!("the outputs of {instance} are not in their package yet: {why}");
                 waiting.lock().insert(instance, why);
-                let status = error.downcast_ref::<Status>();
-                match status.is_some_and(|status| status.code() == Code::NotFound) {
+                match is_final(&error) {
                     true => queue.give_up(instance),
                     false => queue.later(instance, Instant::now()),
                 }
             }
+        }
+    }
+}
+
+/// Whether another attempt would fail, too: the cell wants no version of them, or no package can have such files.
+fn is_final(error: &anyhow::Error) -> bool {
+    match error.downcast_ref::<PackError>() {
+        Some(PackError::Io { .. } | PackError::Sink { .. }) => false,
+        Some(_) => true,
+        None => {
+            error.downcast_ref::<Status>().is_some_and(|status| status.code() == Code::NotFound)
         }
     }
 }
@@ -201,14 +211,15 @@ impl Uploader {
         if fs::read_dir(&root)?.next().is_none() {
             return Ok(UploadAttempt::Nothing);
         }
+        let has_store = allowed.exists.is_some() || !allowed.stores.is_empty();
+        ensure!(has_store, StoreError::none(&allowed.silent_stores));
         let (packed, Digests(digests)) = packed(root.clone(), Digests::default()).await?;
         let digest = packed.digest.to_string();
         match &allowed.exists {
             Some(exists) if exists.digest == digest => {}
-            Some(exists) => bail!(
-                "{} exists with another content: delete it, or copy the outputs",
-                exists.id
-            ),
+            Some(exists) => {
+                bail!("{} exists with another content: delete it, or copy the outputs", exists.id)
+            }
             None => self.send(instance, allowed, root, packed.digest, digests).await?,
         }
         self.files.discard_outputs(instance)?;
@@ -300,7 +311,9 @@ impl Files {
                 // They were removed meanwhile.
                 Ok(None) => {}
                 Err(error) => {
-                    tracing::error!("the record of the outputs of {instance} is damaged: {error:#}");
+                    tracing::error!(
+                        "the record of the outputs of {instance} is damaged: {error:#}"
+                    );
                 }
             }
         }
@@ -360,7 +373,8 @@ mod tests {
     #[test]
     fn users_take_turns_and_what_failed_waits() {
         let instance = |text: &str| text.parse::<InstanceId>().expect("an instance");
-        let all = [("1-0-1", "ana", 1), ("1-1-1", "ana", 2), ("1-2-1", "ana", 3), ("2-0-1", "ben", 4)];
+        let all =
+            [("1-0-1", "ana", 1), ("1-1-1", "ana", 2), ("1-2-1", "ana", 3), ("2-0-1", "ben", 4)];
         let new = all.map(|(name, user, since)| (instance(name), record(user, since)));
         let here: BTreeSet<_> = new.iter().map(|(instance, _)| *instance).collect();
         let mut queue = UploadQueue::default();
@@ -380,7 +394,7 @@ mod tests {
 
     #[test]
     fn delays_grow_to_a_bound() {
-        let delays = [0, 1, 2, 9, 10, 1_000].map(|attempts| delay(attempts).as_millis());
-        assert_eq!(delays, [200, 400, 800, 102_400, 120_000, 120_000]);
+        let delays = [0, 1, 2, 11, 12, 1_000].map(|attempts| delay(attempts).as_millis());
+        assert_eq!(delays, [200, 400, 800, 409_600, 600_000, 600_000]);
     }
 }

@@ -14,7 +14,8 @@ use cell::{
 };
 use master::Holders;
 use model::{
-    Bytes, Digest, InstanceId, MachineName, PackageKind, PackageReaders, PackageReference, Span, Time, UserName,
+    Bytes, Digest, InstanceId, MachineName, PackageKind, PackageReaders, PackageReference, Span,
+    Time, UserName,
 };
 use prost::Message as _;
 use rpc::service::packages_server;
@@ -241,14 +242,12 @@ fn used_on<'c>(
 }
 
 /// The version that the outputs of an instance become, which is the last of its task and has ended on a machine.
-fn left_on(
-    cell: &Cell,
-    machine: &MachineName,
-    instance: InstanceId,
-) -> Result<PackageId, Status> {
+fn left_on(cell: &Cell, machine: &MachineName, instance: InstanceId) -> Result<PackageId, Status> {
     let newest = cell.job(instance.collection).and_then(|job| job.task(instance.index));
     if newest.is_some_and(|task| task.generation > instance.generation) {
-        return Err(Status::not_found(format!("{instance} is not the last incarnation of its task")));
+        return Err(Status::not_found(format!(
+            "{instance} is not the last incarnation of its task"
+        )));
     }
     let id = cell.left_on(machine, instance).map_err(|why| rejected(cell, &why))?;
     id.ok_or_else(|| {

@@ -104,10 +104,13 @@ mod tests {
 
     #[test]
     fn a_package_of_no_outputs_is_rejected() {
-        let package = |job: &mut JobSpec| job.task.outputs.package = Some("p".parse().expect("a name"));
+        let package =
+            |job: &mut JobSpec| job.task.outputs.package = Some("p".parse().expect("a name"));
         assert_eq!(
             problems(&[], None, package),
-            ["outputs.package: applies to outputs, and the job has none: add outputs, or leave it out"]
+            [
+                "outputs.package: applies to outputs, and the job has none: add outputs, or leave it out"
+            ]
         );
         assert!(problems(&["out"], None, package).is_empty());
     }

@@ -21,9 +21,9 @@ use spec::{FIELDS, FieldChange, FieldName, Path};
 
 use super::job::{any_job, policy};
 use super::{
-    any_span, band, certificate, collection, digest, end, factor, instance, key, labels, latency,
-    machine, machine_report, described_package, member_change, name, package, path, replica, resources, selection,
-    serial, service, usage,
+    any_span, band, certificate, collection, described_package, digest, end, factor, instance, key,
+    labels, latency, machine, machine_report, member_change, name, package, path, replica,
+    resources, selection, serial, service, usage,
 };
 use crate::examples::rejections::{not_allowed, of_bounds, of_jobs, of_requests};
 
