@@ -189,7 +189,8 @@ struct Uploader {
 impl Uploader {
     /// Looks for outputs that become versions.
     async fn look(&self, mut queue: UploadQueue) -> UploadQueue {
-        let (files, known) = (self.files.clone(), queue.pending.keys().copied().collect());
+        let known: BTreeSet<InstanceId> = queue.pending.keys().copied().collect();
+        let files = self.files.clone();
         let looked = tokio::task::spawn_blocking(move || files.to_upload(&known));
         match looked.await.map_err(anyhow::Error::from).flatten() {
             Ok((here, new)) => {
@@ -215,7 +216,7 @@ impl Uploader {
         ensure!(has_store, StoreError::none(&allowed.silent_stores));
         let (packed, Digests(digests)) = packed(root.clone(), Digests::default()).await?;
         let digest = packed.digest.to_string();
-        match &allowed.exists {
+        match allowed.exists.clone() {
             Some(exists) if exists.digest == digest => {}
             Some(exists) => {
                 bail!("{} exists with another content: delete it, or copy the outputs", exists.id)
@@ -248,7 +249,8 @@ impl Uploader {
             let read = |chunks| packed(root, ToStore(chunks));
             let (again, transferred) = sending.transfer(offered, read).await;
             transferred?;
-            ensure!(again?.0.digest == digest, "they changed while they were read");
+            let (again, _) = again?;
+            ensure!(again.digest == digest, "they changed while they were read");
         }
         let receipt = sending.commit(digest).await?;
         let request =
@@ -295,7 +297,6 @@ fn is_answer(status: &Status) -> bool {
 
 impl Files {
     /// The instances whose outputs are here and become versions, and the records of those that are not known yet.
-    #[expect(clippy::type_complexity)]
     fn to_upload(
         &self,
         known: &BTreeSet<InstanceId>,

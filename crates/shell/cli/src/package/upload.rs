@@ -234,7 +234,10 @@ async fn upload(
     let offered = sending.offer(digests).await.map_err(failed)?;
     let mut sent = 0;
     if !offered.is_empty() {
-        let read = async |chunks| content.read(Missing(chunks)).await.map(|(again, _)| again);
+        let read = |chunks: MissingChunks| {
+            let read = content.read(Missing(chunks));
+            async move { read.await.map(|(again, _)| again) }
+        };
         let (packed_again, transferred) = sending.transfer(offered, read).await;
         sent = transferred.map_err(failed)?;
         if packed_again?.digest != packed.digest {

@@ -10,8 +10,8 @@ use cell::{
     PendingCause, Phase, Placement, Rescheduling, StopReason, Task, TaskState, Volume,
 };
 use model::{
-    CollectionId, FinalUsage, InstanceId, JobName, Resources, Saving, TaskIndex, TaskSelection,
-    Time, UserName, attribute,
+    CollectionId, FinalUsage, InstanceId, JobName, PackageId, Resources, Saving, TaskId, TaskIndex,
+    TaskSelection, Time, UserName, attribute,
 };
 use placement::why::Group;
 

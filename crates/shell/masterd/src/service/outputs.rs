@@ -77,7 +77,6 @@ impl Tasks {
             let (instance, package) = (Some(left.instance.into()), package.to_string());
             let begin = v1::OutputsBegin { instance, package, ..v1::OutputsBegin::default() };
             let only = v1::OutputChunk { begin: Some(begin), ..v1::OutputChunk::default() };
-            drop(view);
             let stream: Streamed<_> = Box::pin(tokio_stream::once(Ok(only)));
             return Ok(Response::new(stream));
         }
