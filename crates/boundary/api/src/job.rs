@@ -12,7 +12,7 @@ use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
 use crate::task::{
     all_shown, cores, cores_number, network, network_fields, on_change, on_change_number, outputs,
-    read_static_ports, static_ports, texts,
+    read_static_ports, shown, static_ports, texts,
 };
 use crate::{autoscale, file, read, v1};
 
@@ -161,6 +161,7 @@ impl From<&JobSpec> for v1::JobSpec {
             volumes: job.task.volumes.iter().map(Into::into).collect(),
             outputs: texts(&job.task.outputs.paths),
             keep_outputs: job.task.outputs.keep.map(duration),
+            outputs_package: shown(job.task.outputs.package.as_ref()),
             scratch_bytes: job.task.scratch.map_or(0, |size| size.0),
             alloc_set: job.kind.alloc_set().map(ToString::to_string).unwrap_or_default(),
         }
@@ -207,7 +208,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             saver: read::optional(job.saver, "saver")?,
             logs: read::optional(job.logs, "logs")?.unwrap_or_default(),
             volumes: read::list(job.volumes, "volumes")?,
-            outputs: outputs(&job.outputs, job.keep_outputs)?,
+            outputs: outputs(&job.outputs, job.keep_outputs, &job.outputs_package)?,
             scratch: (job.scratch_bytes > 0).then_some(Bytes(job.scratch_bytes)),
         };
         let preemption_notice_max = match job.preemption {

@@ -95,14 +95,24 @@ pub(crate) fn on_change(number: i32) -> Result<OnChange, Malformed> {
     read::value(number, meaning, "onChange")
 }
 
+/// A name that may be missing: empty then.
+pub(crate) fn shown<T: ToString>(name: Option<&T>) -> String {
+    name.map(ToString::to_string).unwrap_or_default()
+}
+
 pub(crate) fn texts<T: ToString>(names: &BTreeSet<T>) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
 
 /// What is kept of the files of a task after its end.
-pub(crate) fn outputs(paths: &[String], keep: Option<Duration>) -> Result<OutputPolicy, Malformed> {
+pub(crate) fn outputs(
+    paths: &[String],
+    keep: Option<Duration>,
+    package: &str,
+) -> Result<OutputPolicy, Malformed> {
     let keep = keep.map(|keep| read::span(Some(keep), "keepOutputs")).transpose()?;
-    Ok(OutputPolicy { paths: read::set(paths, "outputs")?, keep })
+    let package = read::optional_name(package, "outputsPackage")?;
+    Ok(OutputPolicy { paths: read::set(paths, "outputs")?, keep, package })
 }
 
 /// Rejects a description whose values were hidden: the job would run without them.
@@ -144,6 +154,7 @@ impl From<&TaskSpec> for v1::TaskSpec {
             volumes: task.volumes.iter().map(Into::into).collect(),
             outputs: texts(&task.outputs.paths),
             keep_outputs: task.outputs.keep.map(duration),
+            outputs_package: shown(task.outputs.package.as_ref()),
             scratch_bytes: task.scratch.map_or(0, |size| size.0),
         }
     }
@@ -180,7 +191,7 @@ impl TryFrom<v1::TaskSpec> for TaskSpec {
             saver: read::optional(task.saver, "saver")?,
             logs: read::optional(task.logs, "logs")?.unwrap_or_default(),
             volumes: read::list(task.volumes, "volumes")?,
-            outputs: outputs(&task.outputs, task.keep_outputs)?,
+            outputs: outputs(&task.outputs, task.keep_outputs, &task.outputs_package)?,
             scratch: (task.scratch_bytes > 0).then_some(Bytes(task.scratch_bytes)),
         })
     }

@@ -157,6 +157,11 @@ impl From<&Op> for v1::Op {
                 machine: machine.to_string(),
                 instance: Some((*instance).into()),
             }),
+            Op::AddOutputs { machine, instance, package } => Kind::AddOutputs(op::AddOutputs {
+                machine: machine.to_string(),
+                instance: Some((*instance).into()),
+                package: Some(package.as_ref().into()),
+            }),
             Op::SendElsewhere { tasks } => {
                 let task = |task: &TaskId| v1::send_elsewhere::Task {
                     collection: task.collection.0,
@@ -254,6 +259,11 @@ impl TryFrom<v1::Op> for Op {
             Kind::ReadSecrets(reads) => Self::ReadSecrets {
                 machine: read::name(&reads.machine, "machine").field("readSecrets")?,
                 instance: read::required(reads.instance, "instance").field("readSecrets")?.into(),
+            },
+            Kind::AddOutputs(add) => Self::AddOutputs {
+                machine: read::name(&add.machine, "machine").field("addOutputs")?,
+                instance: read::required(add.instance, "instance").field("addOutputs")?.into(),
+                package: Arc::new(read::message(add.package, "package").field("addOutputs")?),
             },
             Kind::SendElsewhere(send) => {
                 let task = |task: v1::send_elsewhere::Task| TaskId {

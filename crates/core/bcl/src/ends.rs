@@ -1,6 +1,6 @@
 //! What concerns the end of tasks: savers, and the notice of those that a job preempts.
 
-use model::Span;
+use model::{PackageName, Span};
 use spec::{LogPolicy, OutputPath, OutputPolicy, Path, Saver};
 
 use crate::error::ErrorKind;
@@ -62,13 +62,36 @@ pub(crate) fn logs(value: &Json, path: Path, found: &mut Diagnostics) -> LogPoli
 
 const OUTPUTS: &str = "a list of paths, such as ['result.txt', 'out']";
 
+const OUTPUTS_AND_PACKAGE: Shape =
+    Shape { of: "outputs", expected: OUTPUTS, fields: &["paths", "package"], spellings: &[] };
+/// In canonical JSON, beside the paths.
+pub(crate) const OUTPUTS_PACKAGE: &str = "outputsPackage";
+
 /// What is kept of the files of tasks after their end, and how long.
 pub(crate) fn outputs(fields: &Fields<'_>, found: &mut Diagnostics) -> OutputPolicy {
-    let paths = fields.read_list("outputs", OUTPUTS, found, output);
-    OutputPolicy {
-        paths: paths.unwrap_or_default().into_iter().collect(),
-        keep: fields.read("keepOutputs", found, quantity::span),
-    }
+    let keep = fields.read("keepOutputs", found, quantity::span);
+    let (paths, package) = match fields.get("outputs") {
+        Some(value) if value.object().is_some() => {
+            let at = fields.path.field("outputs");
+            match Fields::open(value, at, &OUTPUTS_AND_PACKAGE, found) {
+                Some(inner) => {
+                    inner.require("paths", "paths: ['result.txt', 'out']", found);
+                    let paths = inner.read_list("paths", OUTPUTS, found, output);
+                    (paths, inner.read("package", found, output_package))
+                }
+                None => (None, None),
+            }
+        }
+        _ => (
+            fields.read_list("outputs", OUTPUTS, found, output),
+            fields.read(OUTPUTS_PACKAGE, found, output_package),
+        ),
+    };
+    OutputPolicy { paths: paths.unwrap_or_default().into_iter().collect(), keep, package }
+}
+
+fn output_package(value: &Json) -> Result<PackageName, ErrorKind> {
+    Ok(text("the name of a package, such as 'words'", value)?.parse()?)
 }
 
 fn output(value: &Json) -> Result<OutputPath, ErrorKind> {

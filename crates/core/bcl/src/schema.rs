@@ -98,6 +98,7 @@ const SPELLINGS: &[&str] = &[
     "scratchBytes",
     network::NUMBERS_SPELLING,
     network::STATIC_SPELLING,
+    ends::OUTPUTS_PACKAGE,
     EVERY_MACHINE,
 ];
 /// In canonical JSON, beside the number of tasks that there are.

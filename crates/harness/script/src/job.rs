@@ -113,6 +113,13 @@ pub fn job_spec(name: &str, tasks: u32, options: &[&str]) -> Result<JobSpec, Scr
             "packages" => {
                 job.task.packages = value.split(',').map(package).collect::<Result<_, _>>()?;
             }
+            "outputs" => {
+                let (path, package) = pair(value, ':', "PATH:PACKAGE")?;
+                let path = path.parse().map_err(|_| not(path, "a path"))?;
+                let package = package.parse().map_err(|_| not(package, "the name of a package"))?;
+                job.task.outputs.paths = [path].into();
+                job.task.outputs.package = Some(package);
+            }
             "secrets" => {
                 let secret = |name: &str| -> Result<_, ScriptError> {
                     Ok((format!("/etc/{name}"), model::SecretName::new(name)?))

@@ -19,16 +19,12 @@ const NAME: &str = "an architecture such as amd64";
 pub(crate) fn mutation(words: &[&str]) -> Result<Option<(UserName, Mutation)>, ScriptError> {
     Ok(Some(match words {
         [kind @ ("package" | "image"), id, content, mebibytes, readers @ ..] => {
-            let id: PackageId = value(id, ID)?;
+            let files = files(id, content, mebibytes)?;
             let (architectures, readers): (Vec<&str>, Vec<&str>) =
                 readers.iter().partition(|word| word.starts_with(ARCHITECTURE));
             let architectures =
                 architectures.iter().map(|word| value(&word[ARCHITECTURE.len()..], NAME));
             let architectures = architectures.collect::<Result<_, _>>()?;
-            // Contents of scripts are numbers: equal ones have one digest.
-            let mut digest = [0; Digest::BYTES];
-            digest[..8].copy_from_slice(&number(content)?.to_be_bytes());
-            let stored = Bytes(number(mebibytes)?.saturating_mul(1 << 20));
             let readers = match readers.as_slice() {
                 ["everyone"] => PackageReaders::Everyone,
                 users => {
@@ -36,17 +32,9 @@ pub(crate) fn mutation(words: &[&str]) -> Result<Option<(UserName, Mutation)>, S
                     PackageReaders::Users(users.collect::<Result<BTreeSet<_>, _>>()?)
                 }
             };
-            let owner = id.owner.clone();
-            let package = Package {
-                id,
-                digest: Digest::from_bytes(digest),
-                kind: if *kind == "image" { PackageKind::Image } else { PackageKind::Files },
-                stored,
-                unpacked: stored,
-                entries: 1,
-                architectures,
-                readers,
-            };
+            let kind = if *kind == "image" { PackageKind::Image } else { files.kind };
+            let package = Package { kind, architectures, readers, ..files };
+            let owner = package.id.owner.clone();
             (owner, SetPackage(Arc::new(package)).into())
         }
         ["delete-package", id] => {
@@ -55,4 +43,22 @@ pub(crate) fn mutation(words: &[&str]) -> Result<Option<(UserName, Mutation)>, S
         }
         _ => return Ok(None),
     }))
+}
+
+/// A version of a package of files, which only its owner may use.
+pub(crate) fn files(id: &str, content: &str, mebibytes: &str) -> Result<Package, ScriptError> {
+    // Contents of scripts are numbers: equal ones have one digest.
+    let mut digest = [0; Digest::BYTES];
+    digest[..8].copy_from_slice(&number(content)?.to_be_bytes());
+    let stored = Bytes(number(mebibytes)?.saturating_mul(1 << 20));
+    Ok(Package {
+        id: value(id, ID)?,
+        digest: Digest::from_bytes(digest),
+        kind: PackageKind::Files,
+        stored,
+        unpacked: stored,
+        entries: 1,
+        architectures: BTreeSet::new(),
+        readers: PackageReaders::default(),
+    })
 }

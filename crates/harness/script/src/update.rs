@@ -13,6 +13,7 @@ use model::{
 
 use spec::CpuRam;
 
+use crate::packages::files;
 use crate::policy::{POLICY, policy};
 use crate::words::{no_such_option, not, number, option, seconds, small_number, value};
 use crate::{ScriptError, job_spec};
@@ -160,6 +161,11 @@ pub(crate) fn op(
         ["read-secrets", name, instance] => Op::ReadSecrets {
             machine: value(name, "a machine")?,
             instance: value(instance, "an instance such as 1-0-1")?,
+        },
+        ["add-outputs", name, instance, id, content, mebibytes] => Op::AddOutputs {
+            machine: value(name, "a machine")?,
+            instance: value(instance, "an instance such as 1-0-1")?,
+            package: Arc::new(files(id, content, mebibytes)?),
         },
         ["expire", name] => Op::ExpireDrain { machine: machine(name)? },
         ["expire-locks", sessions @ ..] => {

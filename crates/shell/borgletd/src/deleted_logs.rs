@@ -43,6 +43,8 @@ pub(crate) enum Cause {
     Instances(usize),
     /// The reserve of the disk.
     DiskIsFull,
+    /// None: it is in a package now.
+    InPackage,
 }
 
 impl DeletedLogs {
@@ -89,6 +91,7 @@ impl fmt::Display for Deleted {
                 write!(f, "the machine had the logs of more than {most} ended tasks")?;
             }
             Cause::DiskIsFull => f.write_str("the machine's disk was short of space")?,
+            Cause::InPackage => return f.write_str("it is in a package"),
         }
         match &self.user {
             Some(user) => write!(f, ", and {user} had the largest share"),

@@ -229,6 +229,7 @@ fn run(mut options: Options, listener: TcpListener) -> anyhow::Result<()> {
         let provided = Provided { clients: clients.clone(), packages: packages.clone(), secrets };
         let driver = driver::start(files.clone(), provided, machine, options.uids, probed)?;
         let cell = credentials.credentials().cell().to_owned();
+        let uploads = outputs::upload(files.clone(), credentials.clone(), masters.clone());
         let service =
             service::Service::new(driver.clone(), files.clone(), cell, masters, packages.clone());
         let unpolled = service.unpolled();
@@ -256,6 +257,7 @@ fn run(mut options: Options, listener: TcpListener) -> anyhow::Result<()> {
             never = clients.run() => match never {},
             never = unpolled => match never {},
             never = packages.run() => match never {},
+            never = uploads => match never {},
             never = names.clone().follow() => match never {},
             never = resolve(dns, names) => match never {},
         }

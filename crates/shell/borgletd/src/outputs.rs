@@ -3,13 +3,15 @@
 //! ```text
 //! outputs/INSTANCE/kept.json   what is known about them; written before anything is moved here
 //! outputs/INSTANCE/outputs     the outputs, by their paths in the home directory of the task
+//! outputs/INSTANCE/complete    there if all of them are here, and become a version of a package
 //! ```
 //!
 //! Crate `borglet` decides which of them are removed, as of logs: the oldest of the user who has most.
-//! [`read`] sends them, [`clean`] removes them.
+//! [`read`] sends them, [`clean`] removes them, and [`upload`] makes packages of them.
 
 mod clean;
 mod read;
+mod upload;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -35,11 +37,15 @@ use super::tasks::{Files, read as read_file, write};
 
 pub(crate) use clean::clean;
 pub(crate) use read::{OutputReaders, read};
+use upload::WaitingUploads;
+pub(crate) use upload::upload;
 
 /// What is known about the outputs of an instance.
 const KEPT_FILE: &str = "kept.json";
 /// The outputs; also the name of all of them in an archive.
 const OUTPUTS_DIRECTORY: &str = "outputs";
+/// It is there when all outputs are, if they become a version of a package.
+const COMPLETE_FILE: &str = "complete";
 /// The maximum of all kept outputs if no flag says otherwise, and its maximum fraction of a small disk.
 const BYTES_MAX: u64 = 10 << 30;
 const BYTES_PART: u64 = 10;
@@ -55,6 +61,10 @@ pub(crate) struct OutputsHere {
     deleted: DeletedLogs,
     /// Something was kept.
     news: Arc<Notify>,
+    /// Something was kept that becomes a version of a package.
+    to_upload: Arc<Notify>,
+    /// Why outputs are not in their package yet.
+    waiting: WaitingUploads,
     /// How much is kept.
     pub(crate) bytes: Gauge,
 }
@@ -88,9 +98,11 @@ impl OutputRecord {
     fn of_message(kept: &v1::KeptOutputs) -> anyhow::Result<Self> {
         let keep = Some(field::span(kept.keep, "keep")?);
         let paths: BTreeSet<OutputPath> = field::set(&kept.paths, "paths")?;
+        let package = Some(&kept.package).filter(|name| !name.is_empty());
+        let package = package.map(|name| name.parse()).transpose()?;
         Ok(Self {
             user: kept.user.parse()?,
-            policy: OutputPolicy { paths, keep },
+            policy: OutputPolicy { paths, keep, package },
             since: Time(kept.since),
         })
     }
@@ -101,6 +113,7 @@ impl OutputRecord {
             paths: self.policy.paths.iter().map(ToString::to_string).collect(),
             since: self.since.0,
             keep: Some(duration(self.policy.kept_for())),
+            package: self.policy.package.as_ref().map(ToString::to_string).unwrap_or_default(),
         }
     }
 }
@@ -149,6 +162,10 @@ impl Files {
             if earlier.task() == instance.task() && earlier.generation < instance.generation {
                 self.discard_outputs(earlier)?;
             }
+        }
+        if policy.package.is_some() {
+            write(&directory, COMPLETE_FILE, "")?;
+            self.outputs.to_upload.notify_one();
         }
         self.outputs.news.notify_one();
         Ok(())
@@ -203,6 +220,10 @@ impl Files {
                 format!("the machine had the outputs of more than {most} ended tasks")
             }
             Cause::DiskIsFull => "the machine's disk was short of space".to_owned(),
+            Cause::InPackage => {
+                "they became a version of the package that the job names (bourg package list)"
+                    .to_owned()
+            }
         };
         format!("they were removed at {}: {why}", shown(deleted.at))
     }

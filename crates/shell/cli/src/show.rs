@@ -381,6 +381,9 @@ fn show_job(
     if *format != Format::Wide {
         output::print(&said_of_running(job))?;
     }
+    if selects || *format == Format::Wide {
+        output::print(&outputs(job))?;
+    }
     match (format, selects) {
         (Format::Wide, _) => output::print(&start_latency::table(job)),
         (_, true) => output::print(&start_latency::lines(job)),
@@ -405,6 +408,14 @@ fn said_of_running(job: &v1::JobStatus) -> String {
         text.push_str(&format!("task {first}{more}: {reason}\n"));
     }
     text
+}
+
+/// The versions of packages that have the outputs of tasks, one a line: `task 1: outputs in package ana/words@12-1-1`.
+fn outputs(job: &v1::JobStatus) -> String {
+    let tasks = job.tasks.iter().filter(|task| !task.outputs_package.is_empty());
+    tasks
+        .map(|task| format!("task {}: outputs in package {}\n", task.index, task.outputs_package))
+        .collect()
 }
 
 /// The limit of a job that is autoscaled, and its user's own if that was another: `limits 0.05 cores, 32 MiB,

@@ -15,7 +15,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 pub use reading::{PackageReader, ReadChunks};
-pub use sending::{Offered, Sending};
+pub use sending::{MissingChunks, Offered, Sending};
 
 /// The maximum length of a chunk, in bytes: a manifest is one chunk.
 pub const CHUNK_BYTES_MAX: usize = 16 << 20;

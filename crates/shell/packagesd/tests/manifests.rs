@@ -57,6 +57,20 @@ impl Packages for Master {
         not_here()
     }
 
+    async fn upload_outputs(
+        &self,
+        _: Request<v1::UploadOutputsRequest>,
+    ) -> Answer<v1::UploadPackageResponse> {
+        not_here()
+    }
+
+    async fn add_outputs(
+        &self,
+        _: Request<v1::AddOutputsRequest>,
+    ) -> Answer<v1::SetPackageResponse> {
+        not_here()
+    }
+
     async fn announce(
         &self,
         _: Request<v1::AnnounceStoreRequest>,

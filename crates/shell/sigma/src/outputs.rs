@@ -58,8 +58,13 @@ async fn open(
     let mut pieces = asker.stream(request, async |mut c, r| c.tasks.outputs(r).await).await?;
     let first = pieces.message().await;
     let first = first.map_err(|status| Problem::from(client::Error::Answer(status)))?;
-    match first.and_then(|first| first.begin).is_some_and(|begin| begin.any) {
-        true => Ok(pieces),
-        false => Err(Problem::not_found("The task has left nothing.")),
+    let begin = first.and_then(|first| first.begin).unwrap_or_default();
+    match (begin.any, begin.package.is_empty()) {
+        (true, _) => Ok(pieces),
+        (false, false) => {
+            let package = begin.package;
+            Err(Problem::not_found(format!("The outputs are package {package}, which jobs mount.")))
+        }
+        (false, true) => Err(Problem::not_found("The task has left nothing.")),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use model::Span;
+use model::{InstanceId, PackageId, PackageName, PackageVersion, Span, UserName};
 use thiserror::Error;
 
 use crate::limits::OUTPUT_PATH_BYTES_MAX;
@@ -16,6 +16,8 @@ pub struct OutputPolicy {
     pub paths: BTreeSet<OutputPath>,
     /// How long they are kept; [`OutputPolicy::KEEP`] if the job does not say.
     pub keep: Option<Span>,
+    /// The package of the job's owner of which they become a version; `None`: of none.
+    pub package: Option<PackageName>,
 }
 
 impl OutputPolicy {
@@ -28,6 +30,15 @@ impl OutputPolicy {
         self.keep.unwrap_or(Self::KEEP)
     }
 
+    /// The version that the outputs of an instance become, if they become one. Its name is that of the instance, as
+    /// `12-0-1`: no other outputs have it.
+    #[must_use]
+    pub fn version_of(&self, owner: &UserName, instance: InstanceId) -> Option<PackageId> {
+        let (name, owner) = (self.package.clone()?, owner.clone());
+        let version = PackageVersion::new(&instance.to_string()).ok()?;
+        Some(PackageId { owner, name, version })
+    }
+
     /// The output that this path names or is in; `None` if it is in none.
     #[must_use]
     pub fn output_of(&self, path: &OutputPath) -> Option<&OutputPath> {
@@ -35,12 +46,15 @@ impl OutputPolicy {
     }
 }
 
-/// `out, result.txt`.
+/// `out, result.txt`, `out, into package words`.
 impl fmt::Display for OutputPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, path) in self.paths.iter().enumerate() {
             let before = if position > 0 { ", " } else { "" };
             write!(f, "{before}{path}")?;
+        }
+        if let Some(package) = &self.package {
+            write!(f, ", into package {package}")?;
         }
         Ok(())
     }
@@ -126,7 +140,8 @@ mod tests {
     #[test]
     fn a_path_belongs_to_the_output_that_it_is_in() {
         let path = |text: &str| text.parse::<OutputPath>().expect("a path");
-        let policy = OutputPolicy { paths: [path("out"), path("a/b")].into(), keep: None };
+        let policy =
+            OutputPolicy { paths: [path("out"), path("a/b")].into(), ..OutputPolicy::default() };
         for (asked, output) in [
             ("out", Some("out")),
             ("out/n", Some("out")),
@@ -142,5 +157,20 @@ mod tests {
             (policy.to_string().as_str(), policy.kept_for()),
             ("a/b, out", OutputPolicy::KEEP)
         );
+    }
+
+    #[test]
+    fn the_version_of_a_package_is_named_after_the_instance() {
+        let owner = "ana".parse().expect("a user");
+        let instance = "12-3-1".parse().expect("an instance");
+        let mut policy = OutputPolicy {
+            paths: ["out".parse().expect("a path")].into(),
+            ..OutputPolicy::default()
+        };
+        assert_eq!(policy.version_of(&owner, instance), None);
+        policy.package = Some("words".parse().expect("a name"));
+        let version = policy.version_of(&owner, instance).expect("it becomes one");
+        assert_eq!(version.to_string(), "ana/words@12-3-1");
+        assert_eq!(policy.to_string(), "out, into package words");
     }
 }

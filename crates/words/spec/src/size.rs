@@ -93,6 +93,7 @@ fn of_task(task: &TaskSpec) -> u64 {
         constraints(&task.constraints),
         sum(task.volumes.iter().map(volume)),
         sum(task.outputs.paths.iter().map(|path| text(path.as_str()))),
+        task.outputs.package.as_ref().map_or(0, |package| text(package.as_str())),
         health(task.health_check.as_ref()),
         health(task.readiness.as_ref()),
         task.saver.as_ref().map_or(0, |saver| texts(&saver.cmd)),

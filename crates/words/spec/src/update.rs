@@ -143,7 +143,8 @@ pub const FIELDS: &[Field] = fields! {
     "notice" Restart |a, b| a.task.notice != b.task.notice;
     "saver" Restart |a, b| a.task.saver != b.task.saver;
     "volumes" Restart |a, b| a.task.volumes != b.task.volumes;
-    "outputs" Restart |a, b| a.task.outputs.paths != b.task.outputs.paths;
+    "outputs" Restart |a, b| (&a.task.outputs.paths, &a.task.outputs.package)
+        != (&b.task.outputs.paths, &b.task.outputs.package);
     "keepOutputs" Restart |a, b| a.task.outputs.keep != b.task.outputs.keep;
     "scratch" Restart |a, b| a.task.scratch != b.task.scratch;
     "kernelFeatures" Restart |a, b| a.task.kernel_features != b.task.kernel_features;

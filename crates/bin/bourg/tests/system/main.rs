@@ -13,6 +13,7 @@ mod eventually;
 mod http;
 mod isolation;
 mod jobs;
+mod output_packages;
 mod outputs;
 mod pages;
 mod preload;

@@ -137,6 +137,7 @@ pub(crate) fn full_job() -> JobSpec {
         outputs: OutputPolicy {
             paths: ["out", "result.txt"].map(|path| path.parse().expect("a path")).into(),
             keep: Some(Span::from_secs(3_600)),
+            package: Some(name("words")),
         },
         scratch: Some(Bytes(16 << 20)),
     };
@@ -570,6 +571,7 @@ pub(crate) fn all_ops() -> Vec<Op> {
     later.extend(locks::mutations().into_iter().map(request));
     later.extend(services::mutations().into_iter().map(request));
     later.extend(packages::mutations().into_iter().map(request));
+    later.push(packages::outputs());
     later.extend(secrets::mutations().into_iter().map(request));
     let reader = name("m1");
     later.push(Op::ReadSecrets { machine: reader, instance: secrets::instance() });
@@ -685,6 +687,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
         Op::TellInputs { .. } => "tell inputs",
         Op::ExpireDrain { .. } => "expire drain",
         Op::ReadSecrets { .. } => "read secrets",
+        Op::AddOutputs { .. } => "add outputs",
         Op::ExpireLockSessions { .. } => "expire lock sessions",
         Op::StartReplacement { .. } => "start replacement",
         Op::RemoveReplacements { .. } => "remove replacements",

@@ -172,6 +172,9 @@ fn canonical(job: &JobSpec) -> Value {
     field("constraints", constraints_json(&job.task.constraints));
     field("volumes", job.task.volumes.iter().map(volume_json).collect());
     field("outputs", job.task.outputs.paths.iter().map(ToString::to_string).collect());
+    if let Some(package) = &job.task.outputs.package {
+        field("outputsPackage", json!(package.to_string()));
+    }
     if let Some(keep) = job.task.outputs.keep {
         field("keepOutputs", span(keep));
     }
@@ -388,6 +391,7 @@ fn task() -> impl Strategy<Value = TaskSpec> {
             outputs: OutputPolicy {
                 paths: ["out", "result.txt"].map(|path| path.parse().expect("a path")).into(),
                 keep: Some(Span::from_secs(3_600)),
+                package: Some("words".parse().expect("a name")),
             },
             scratch: Some(Bytes(4 << 20)),
         }

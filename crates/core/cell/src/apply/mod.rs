@@ -147,6 +147,7 @@ impl Op {
             | Self::JoinReplica { .. }
             | Self::RenewMachine { .. }
             | Self::ReadSecrets { .. }
+            | Self::AddOutputs { .. }
             | Self::StepUpdate { .. }
             | Self::EvictDraining { .. }
             | Self::RelieveMachine { .. }
@@ -181,7 +182,9 @@ impl Cell {
     fn joined(&self, op: &Op) -> Option<MachineId> {
         let name = match op {
             Op::Enrol { token, machine, .. } => self.token(*token)?.joins(machine.as_ref()),
-            Op::RenewMachine { machine, .. } | Op::ReadSecrets { machine, .. } => machine,
+            Op::RenewMachine { machine, .. }
+            | Op::ReadSecrets { machine, .. }
+            | Op::AddOutputs { machine, .. } => machine,
             _ => return None,
         };
         self.machine_names.get(name).copied()
@@ -199,6 +202,9 @@ impl Cell {
             }
             Op::ReadSecrets { machine, instance } => {
                 return Outcome::Request(self.read_secrets(machine, *instance, events));
+            }
+            Op::AddOutputs { machine, instance, package } => {
+                return Outcome::Request(self.add_outputs(machine, *instance, package, events));
             }
             Op::OpenSession { user } => return Outcome::Request(self.open_session(user)),
             Op::Request { id, by, mutation } => {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use model::{
     Assignment, CellName, CollectionId, DirectoryId, End, FinalUsage, InstanceId, KeyDigest, Level,
-    LockSessionId, MachineId, MachineName, MachineReport, MemberChange, ReplicaId, RequestId,
-    Resources, SchedulerName, Serial, Span, StartLatency, TaskId, Time, UserName, Version,
+    LockSessionId, MachineId, MachineName, MachineReport, MemberChange, Package, ReplicaId,
+    RequestId, Resources, SchedulerName, Serial, Span, StartLatency, TaskId, Time, UserName,
+    Version,
 };
 
 use crate::{Mutation, UpdateStep};
@@ -225,6 +226,15 @@ pub enum Op {
         machine: MachineName,
         /// The instance.
         instance: InstanceId,
+    },
+    /// The outputs of an ended task become a version of a package of the job's owner.
+    AddOutputs {
+        /// The machine, which has kept and uploaded them.
+        machine: MachineName,
+        /// The instance.
+        instance: InstanceId,
+        /// What a store has of them.
+        package: Arc<Package>,
     },
     /// Further tasks of a job that are not needed any more are removed.
     RemoveReplacements {

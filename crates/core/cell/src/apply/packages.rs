@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use event::{EventKind, Subject};
 use model::{
-    Capability, PACKAGE_ARCHITECTURES_MAX, Package, PackageId, PackageKind, PackageReaders,
-    UserName,
+    Capability, InstanceId, MachineName, PACKAGE_ARCHITECTURES_MAX, Package, PackageId,
+    PackageKind, PackageReaders, UserName,
 };
 use spec::JobSpec;
 
@@ -16,8 +16,8 @@ use super::{Events, full};
 use crate::apply::mutation::Change;
 use crate::bounds::{PACKAGES_OF_A_USER_MAX, READERS_OF_A_PACKAGE_MAX};
 use crate::{
-    Cell, Countable, Job, PackagePermission, PackageProblem, Permission, Permitted, Rejection,
-    Reply,
+    Cell, Countable, Job, LastIncarnation, PackagePermission, PackageProblem, Permission,
+    Permitted, Rejection, Reply, TaskState,
 };
 
 /// Add a version of a package, or change who may use one. The content of a version never changes.
@@ -67,10 +67,7 @@ impl Change for SetPackage {
                 Arc::new(Package { readers: readers.clone(), ..Package::clone(before) })
             }
             None => {
-                let of_user = cell.packages.held_by(&id.owner).versions;
-                let what = Countable::PackagesOf(id.owner.clone());
-                full(what, of_user, PACKAGES_OF_A_USER_MAX)?;
-                cell.room_for_package(by, &self.0)?;
+                cell.room_for_version(by, &self.0)?;
                 Arc::clone(&self.0)
             }
         };
@@ -79,6 +76,70 @@ impl Change for SetPackage {
         let existed = before.is_some();
         events.add(Subject::Cell, EventKind::PackageSet { package, replaced: existed });
         Ok(Reply::PackageSet { existed })
+    }
+}
+
+impl Cell {
+    /// Rejects a new version for which there is no room.
+    fn room_for_version(&self, by: &UserName, package: &Package) -> Result<(), Rejection> {
+        let owner = &package.id.owner;
+        let what = Countable::PackagesOf(owner.clone());
+        full(what, self.packages.held_by(owner).versions, PACKAGES_OF_A_USER_MAX)?;
+        self.room_for_package(by, package)
+    }
+
+    /// The version that the outputs of an instance become, which is the last of its task and has ended on a machine.
+    /// `None` if its job wants none.
+    ///
+    /// # Errors
+    /// If it has not ended there, or is not the last any more.
+    pub fn left_on(
+        &self,
+        machine: &MachineName,
+        instance: InstanceId,
+    ) -> Result<Option<PackageId>, Rejection> {
+        let InstanceId { collection, index, generation } = instance;
+        let job = self.jobs.get(collection).ok_or(Rejection::NoSuchCollection(collection))?;
+        let task = job.task(index).filter(|task| matches!(task.state, TaskState::Dead { .. }));
+        let last = task.and_then(|task| task.last_incarnation.as_deref());
+        let on = self.machine_named(machine).map(|machine| machine.id);
+        let is_left =
+            |last: &LastIncarnation| last.generation == generation && Some(last.machine) == on;
+        if !last.is_some_and(is_left) {
+            let (owner, name) = (job.owner.clone(), job.spec.name.clone());
+            return Err(Rejection::InstanceEnded { owner, name, index });
+        }
+        Ok(job.described(index).task.outputs.version_of(&job.owner, instance))
+    }
+
+    /// Adds the version that the outputs of an instance become, in the name of the owner of the job.
+    pub(super) fn add_outputs(
+        &mut self,
+        machine: &MachineName,
+        instance: InstanceId,
+        package: &Arc<Package>,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        SetPackage(Arc::clone(package)).within_bounds()?;
+        let id = &package.id;
+        if self.left_on(machine, instance)?.as_ref() != Some(id) {
+            return Err(Rejection::NoSuchPackage { id: id.clone() });
+        }
+        match self.package(id) {
+            // The machine has not heard of it. Its owner may have shared it since.
+            Some(before) if before.digest == package.digest => {
+                return Ok(Reply::PackageSet { existed: true });
+            }
+            Some(before) => {
+                let (id, digest) = (id.clone(), before.digest);
+                return Err(Rejection::PackageVersionExists { id, digest });
+            }
+            None => self.room_for_version(&id.owner, package)?,
+        }
+        self.packages.put(Arc::clone(package));
+        let package = Arc::clone(package);
+        events.add(Subject::Task(instance), EventKind::PackageSet { package, replaced: false });
+        Ok(Reply::PackageSet { existed: false })
     }
 }
 

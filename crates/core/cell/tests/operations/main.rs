@@ -16,6 +16,7 @@ mod loading;
 mod locks;
 mod machines;
 mod networks;
+mod outputs;
 mod packages;
 mod placing;
 mod quota;

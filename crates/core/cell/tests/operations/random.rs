@@ -2,17 +2,19 @@
 //! events tell the whole history, and copies take the same course.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use cell::{
     AddMachine, Applied, Assignment, Cell, ControlUpdate, DecisionChecker, DrainMachine, Image,
-    Job, Machine, MachineState, MemberChange, Mutation, Observation, Op, Outcome, RequestId,
-    SkipReason, UpdateAction, UpdateFailure, UpdateStep,
+    Job, Machine, MachineState, MemberChange, Mutation, Observation, Op, Outcome, Package,
+    RequestId, SkipReason, UpdateAction, UpdateFailure, UpdateStep,
 };
 use generator::{Values, small_or_huge, small_or_huge_32};
 use model::{
-    Bytes, CellName, CollectionId, DirectoryId, End, FinalUsage, Generation, InstanceId, KeyDigest,
-    Level, LockSessionId, MachineId, MachineName, ReplicaId, SchedulerName, Serial, SessionId,
-    Span, StartLatency, StartPart, TaskIndex, Time,
+    Bytes, CellName, CollectionId, Digest, DirectoryId, End, FinalUsage, Generation, InstanceId,
+    KeyDigest, Level, LockSessionId, MachineId, MachineName, PackageKind, PackageReaders,
+    ReplicaId, SchedulerName, Serial, SessionId, Span, StartLatency, StartPart, TaskId, TaskIndex,
+    Time,
 };
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -125,7 +127,7 @@ fn mutation(packages: WithPackages) -> BoxedStrategy<Mutation> {
         "autoscale=full",
     ];
     if packages == WithPackages::Yes {
-        options.extend(["secrets=tls", "secrets=tls,db"]);
+        options.extend(["secrets=tls", "secrets=tls,db", "outputs=out:words"]);
     }
     let options = select(options);
     let jobs = (select(vec!["web", "db"]), 0..4_u64, options).prop_map(|(name, tasks, option)| {
@@ -280,7 +282,7 @@ fn step(packages: WithPackages) -> impl Strategy<Value = Step> {
         1 => any::<Index>().prop_map(|machine| Step::Answer { machine }),
         3 => (any::<Index>(), prop::collection::vec((0..6_u8, 0..4_u32), 0..4))
             .prop_map(|(which, steps)| Step::Update { which, steps }),
-        2 => (any::<Index>(), 0..7_u8).prop_map(|(which, what)| Step::Drain { which, what }),
+        2 => (any::<Index>(), 0..8_u8).prop_map(|(which, what)| Step::Drain { which, what }),
         2 => (any::<Index>(), select(ACTIONS))
             .prop_map(|(which, action)| Step::Control { which, action }),
     ]
@@ -382,6 +384,7 @@ impl Step {
                             None => Op::Nothing,
                         }
                     }
+                    7 => add_outputs(cell, which),
                     2 if !jobs.is_empty() => Op::StartReplacement { job: which.get(&jobs).id },
                     _ if !jobs.is_empty() => Op::RemoveReplacements { job: which.get(&jobs).id },
                     _ => Op::Nothing,
@@ -431,6 +434,36 @@ impl Step {
             }
         }
     }
+}
+
+/// The outputs of an ended task become a version, if its job says so.
+fn add_outputs(cell: &Cell, which: &Index) -> Op {
+    let mut left = Vec::new();
+    for job in cell.jobs() {
+        for index in (0..job.size()).map(TaskIndex) {
+            let last = job.task(index).and_then(|task| task.last_incarnation.as_deref());
+            let Some(last) = last else { continue };
+            let instance = TaskId { collection: job.id, index }.generation(last.generation);
+            let Some(machine) = cell.machine(last.machine) else { continue };
+            let id = job.described(index).task.outputs.version_of(&job.owner, instance);
+            left.extend(id.map(|id| (machine.name.clone(), instance, id)));
+        }
+    }
+    if left.is_empty() {
+        return Op::Nothing;
+    }
+    let (machine, instance, id) = which.get(&left).clone();
+    let package = Package {
+        id,
+        digest: Digest::from_bytes([1; Digest::BYTES]),
+        kind: PackageKind::Files,
+        stored: Bytes(1 << 20),
+        unpacked: Bytes(1 << 20),
+        entries: 1,
+        architectures: BTreeSet::new(),
+        readers: PackageReaders::default(),
+    };
+    Op::AddOutputs { machine, instance, package: Arc::new(package) }
 }
 
 /// Instances that a task may evict from a machine, if it would not fit otherwise.

@@ -140,6 +140,7 @@ mod tests {
         let policy = OutputPolicy {
             paths: ["out".parse().expect("a path")].into(),
             keep: Some(Span::from_secs(3_600)),
+            package: None,
         };
         let since = Time(wall_clock().0 - minutes_ago * 60_000_000);
         let record = OutputRecord { user: user.parse().expect("a name"), policy, since };

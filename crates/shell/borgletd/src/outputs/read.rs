@@ -63,6 +63,7 @@ pub(crate) fn read(
     let begin = v1::OutputsBegin {
         instance: asked.instance,
         offset: asked.offset,
+        waits: files.outputs.why_not_in_package(instance, &record.policy),
         ..v1::OutputsBegin::default()
     };
     let root = files.outputs_of(instance).join(OUTPUTS_DIRECTORY);

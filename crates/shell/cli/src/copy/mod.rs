@@ -181,6 +181,12 @@ async fn fetch(
     let Some((begin, mut pieces)) = open_outputs(connection, request).await? else {
         return Ok(None);
     };
+    if !begin.package.is_empty() {
+        return Err(Failure::usage(format!(
+            "error: the outputs of {} are package {}, which jobs mount (packages)",
+            session.task, begin.package
+        )));
+    }
     if !begin.any {
         return Err(Failure::usage(format!("error: {} has left nothing", session.task)));
     }

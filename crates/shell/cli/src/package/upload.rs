@@ -9,20 +9,16 @@ use std::time::{Duration, Instant};
 
 use api::v1;
 use client::Connection;
-use client::packages::{Offered, Sending, StoreError};
+use client::packages::{MissingChunks, Sending, StoreError};
 use command::Failure;
 use model::{Bytes, Digest, PackageName, PackageReference, PackageVersion, UserName};
 use package::archive::{self, ImportOptions};
 use package::chunk::ChunkSink;
 use package::directory::{self, PackLimits, Packed};
-use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use super::Readers;
-
-/// The number of chunks that wait to be sent.
-const QUEUE: usize = 64;
 
 /// How long a store is waited for if the cell knows none, and the delay between two questions.
 const STORE_PATIENCE: Duration = Duration::from_secs(5);
@@ -110,18 +106,11 @@ impl ChunkSink for Digests {
 }
 
 /// Passes on the chunks that a store lacks.
-struct Missing {
-    offered: Offered,
-    chunks: mpsc::Sender<Vec<u8>>,
-}
+struct Missing(MissingChunks);
 
 impl ChunkSink for Missing {
     fn put(&mut self, digest: Digest, bytes: &[u8]) -> io::Result<()> {
-        if !self.offered.take(&digest) {
-            return Ok(());
-        }
-        let ended = |_| io::Error::new(io::ErrorKind::BrokenPipe, "the upload has ended");
-        self.chunks.blocking_send(bytes.to_vec()).map_err(ended)
+        self.0.put(digest, bytes)
     }
 }
 
@@ -245,21 +234,12 @@ async fn upload(
     let offered = sending.offer(digests).await.map_err(failed)?;
     let mut sent = 0;
     if !offered.is_empty() {
-        let (chunks, missing) = mpsc::channel(QUEUE);
-        // The sink ends with it: then no chunk is missing any more.
-        let packing =
-            async { content.read(Missing { offered, chunks }).await.map(|(again, _)| again) };
-        let transfer = async {
-            // It ends with the transfer, so that nobody waits for a place in it when the store is gone.
-            let mut missing = missing;
-            while let Some(chunk) = missing.recv().await {
-                sent += chunk.len() as u64;
-                sending.chunk(chunk).await?;
-            }
-            Ok(())
+        let read = |chunks: MissingChunks| {
+            let read = content.read(Missing(chunks));
+            async move { read.await.map(|(again, _)| again) }
         };
-        let (packed_again, transferred) = tokio::join!(packing, transfer);
-        transferred.map_err(failed)?;
+        let (packed_again, transferred) = sending.transfer(offered, read).await;
+        sent = transferred.map_err(failed)?;
         if packed_again?.digest != packed.digest {
             return Err(content.changed());
         }

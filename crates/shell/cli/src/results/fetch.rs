@@ -24,12 +24,20 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// What was fetched of a task.
 #[derive(Debug)]
 pub(super) enum Fetched {
-    /// Its outputs, and what is left out of them.
-    New(Copied, Vec<String>),
+    /// Its outputs.
+    New {
+        copied: Copied,
+        /// What is left out of them.
+        left_out: Vec<String>,
+        /// Why they are not in their package yet; empty if they become none.
+        waits: String,
+    },
     /// They were here already.
     IsHere,
     /// It has left nothing.
     Nothing,
+    /// They are in this version of a package.
+    InPackage(String),
     /// It has not ended.
     NotEnded,
 }
@@ -160,6 +168,9 @@ impl Fetching {
         if self.place.is_done(task, instance) {
             return Ok(Fetched::IsHere);
         }
+        if !begin.package.is_empty() {
+            return Ok(Fetched::InPackage(begin.package));
+        }
         if !begin.any {
             return Ok(Fetched::Nothing);
         }
@@ -178,7 +189,7 @@ impl Fetching {
         let place = Arc::clone(&self.place);
         let unpacked = tokio::task::spawn_blocking(move || place.unpack(task, instance)).await;
         let copied = unpacked.map_err(|error| Failure::failed(format!("error: {error}")))??;
-        Ok(Fetched::New(copied, left_out))
+        Ok(Fetched::New { copied, left_out, waits: begin.waits })
     }
 }
 

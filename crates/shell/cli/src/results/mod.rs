@@ -145,7 +145,10 @@ fn tell(job: &Address, outcomes: &Outcomes, quiet: bool) -> ExitCode {
     let (mut files, mut bytes, mut skipped, mut failed) = (0, 0, 0_u32, 0_usize);
     for (task, outcome) in outcomes {
         match outcome {
-            Ok(Fetched::New(copied, left_out)) => {
+            Ok(Fetched::New { copied, left_out, waits }) => {
+                if !waits.is_empty() {
+                    say(&format!("task {task}: {waits}\n"));
+                }
                 new += 1;
                 files += copied.files;
                 bytes += copied.bytes;
@@ -155,6 +158,9 @@ fn tell(job: &Address, outcomes: &Outcomes, quiet: bool) -> ExitCode {
                 }
             }
             Ok(Fetched::IsHere) => here += 1,
+            Ok(Fetched::InPackage(package)) => say(&format!(
+                "task {task}: its outputs are package {package}, which jobs mount (packages)\n"
+            )),
             Ok(Fetched::Nothing) => nothing.push(*task),
             Ok(Fetched::NotEnded) => waiting.push(*task),
             Err(failure) => {

@@ -1,6 +1,7 @@
 //! Sending a package to a store.
 
 use std::collections::HashSet;
+use std::io;
 
 use api::v1;
 use api::v1::upload_request::What;
@@ -15,6 +16,8 @@ use super::{DATA_BYTES, Store, StoreError, UPLOAD_PATIENCE, joined};
 
 /// The number of messages that wait to be sent.
 const QUEUE: usize = 4;
+/// The number of chunks that wait to be sent.
+const CHUNKS_QUEUE: usize = 64;
 /// The number of digests in one offer.
 const OFFER: usize = 16_384;
 
@@ -53,7 +56,49 @@ impl Offered {
     }
 }
 
+/// Passes on the chunks that a store lacks, from a thread that reads a package.
+#[derive(Debug)]
+pub struct MissingChunks {
+    offered: Offered,
+    chunks: mpsc::Sender<Vec<u8>>,
+}
+
+impl MissingChunks {
+    /// Takes a chunk, and waits while the store is slow.
+    ///
+    /// # Errors
+    /// When the upload has ended.
+    pub fn put(&mut self, digest: Digest, bytes: &[u8]) -> io::Result<()> {
+        if !self.offered.take(&digest) {
+            return Ok(());
+        }
+        let ended = |_| io::Error::new(io::ErrorKind::BrokenPipe, "the upload has ended");
+        self.chunks.blocking_send(bytes.to_vec()).map_err(ended)
+    }
+}
+
 impl Sending {
+    /// Sends what the store lacks while a package is read. Returns what reading it gives, and how many bytes were sent.
+    pub async fn transfer<R, F: Future<Output = R>>(
+        &mut self,
+        offered: Offered,
+        read: impl FnOnce(MissingChunks) -> F,
+    ) -> (R, Result<u64, StoreError>) {
+        let (chunks, missing) = mpsc::channel(CHUNKS_QUEUE);
+        // The sink ends with it: then no chunk is missing any more.
+        let reading = read(MissingChunks { offered, chunks });
+        let transfer = async {
+            // It ends with the transfer, so that nobody waits for a place in it when the store is gone.
+            let (mut missing, mut sent) = (missing, 0);
+            while let Some(chunk) = missing.recv().await {
+                sent += chunk.len() as u64;
+                self.chunk(chunk).await?;
+            }
+            Ok(sent)
+        };
+        tokio::join!(reading, transfer)
+    }
+
     /// Begins an upload with the right to it; chunks of the packages of `bases` need not be sent.
     ///
     /// # Errors

@@ -10,8 +10,8 @@ use cell::{
     PendingCause, Phase, Placement, Rescheduling, StopReason, Task, TaskState, Volume,
 };
 use model::{
-    CollectionId, FinalUsage, InstanceId, JobName, Resources, Saving, TaskIndex, TaskSelection,
-    Time, UserName, attribute,
+    CollectionId, FinalUsage, InstanceId, JobName, PackageId, Resources, Saving, TaskId, TaskIndex,
+    TaskSelection, Time, UserName, attribute,
 };
 use placement::why::Group;
 
@@ -183,6 +183,14 @@ fn state_reason(reason: Reason) -> v1::StateReason {
     v1::StateReason { reason: Some(reason) }
 }
 
+/// The version of a package that has the outputs of the last incarnation of a task, if one has them.
+pub(crate) fn outputs_package(cell: &Cell, job: &Job, index: TaskIndex) -> Option<PackageId> {
+    let last = job.task(index)?.last_incarnation.as_deref()?;
+    let instance = TaskId { collection: job.id, index }.generation(last.generation);
+    let id = job.described(index).task.outputs.version_of(&job.owner, instance)?;
+    cell.package(&id).map(|package| package.id.clone())
+}
+
 /// A task at a time.
 pub(crate) fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -> v1::TaskStatus {
     let mut status = v1::TaskStatus { index: index.0, ..v1::TaskStatus::default() };
@@ -197,6 +205,8 @@ pub(crate) fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -
     if let Some(incarnation) = &task.last_incarnation {
         status.last_end = Some((&incarnation.end).into());
         status.last_end_text = incarnation.end.to_string();
+        let package = outputs_package(cell, job, index);
+        status.outputs_package = package.map(|id| id.to_string()).unwrap_or_default();
         status.last_version = incarnation.version.0;
         let usage = &incarnation.usage;
         status.last_usage = (*usage != FinalUsage::UNMEASURED).then(|| usage.into());

@@ -15,6 +15,7 @@ use tonic::{Code, Request, Response, Status};
 
 use crate::caller::tasks::may_touch;
 use crate::reads::Reads;
+use crate::reads::views::outputs_package;
 use crate::service::door::split;
 use crate::service::holding::holding;
 use crate::service::machines::revoked;
@@ -71,6 +72,13 @@ impl Tasks {
         let left = left(job, index, task)?;
         if job.owner != *user {
             self.door.record_use(&caller, Capability::AdministerJobs, job.id).await?;
+        }
+        if let Some(package) = outputs_package(&view.cell, job, index) {
+            let (instance, package) = (Some(left.instance.into()), package.to_string());
+            let begin = v1::OutputsBegin { instance, package, ..v1::OutputsBegin::default() };
+            let only = v1::OutputChunk { begin: Some(begin), ..v1::OutputChunk::default() };
+            let stream: Streamed<_> = Box::pin(tokio_stream::once(Ok(only)));
+            return Ok(Response::new(stream));
         }
         let holder = StreamHolder { user, asker: caller.asker(&view.cell) };
         let place: Permit<_> = self.output_readers.begin(holder)?;

@@ -9,12 +9,13 @@ use std::time::{Duration, Instant, SystemTime};
 use api::v1;
 use api::v1::past_question::Question;
 use cell::{
-    Cell, DeletePackage, FailureDomain, Machine, MachineState, Package, PackageId,
+    Cell, DeletePackage, FailureDomain, Machine, MachineState, Op, Outcome, Package, PackageId,
     PackagePermission, Permission, Permitted, Rejection, Reply, SetPackage,
 };
 use master::Holders;
 use model::{
-    Bytes, Digest, MachineName, PackageKind, PackageReaders, PackageReference, Span, Time, UserName,
+    Bytes, Digest, InstanceId, MachineName, PackageKind, PackageReaders, PackageReference, Span,
+    Time, UserName,
 };
 use prost::Message as _;
 use rpc::service::packages_server;
@@ -28,6 +29,7 @@ use tonic::{Request, Response, Status};
 use crate::caller::Caller;
 use crate::reads::Reads;
 use crate::reads::rejections::rejected;
+use crate::request::Request as Ask;
 use crate::service::announced_stores::{AnnouncedStores, KnownStores};
 use crate::service::door::{Door, split};
 use crate::service::{Answer, STREAM_QUEUE, Streamed, gate, malformed, unexpected};
@@ -99,11 +101,20 @@ impl Packages {
         let view = self.door.core.view();
         let cell = &view.cell;
         cell.may_set_package(user, id).map_err(|why| rejected(cell, &why))?;
-        let holder = Identity::User(user.to_string());
+        self.upload_right(cell, id, &Identity::User(user.to_string()))
+    }
+
+    /// The right to upload a version, with where and what is there already.
+    fn upload_right(
+        &self,
+        cell: &Cell,
+        id: &PackageId,
+        holder: &Identity,
+    ) -> Result<v1::UploadPackageResponse, Status> {
         let upload = v1::UploadRight { user: id.owner.to_string(), bytes_max: UPLOAD_BYTES_MAX };
-        let right = self.right(v1::right::What::Upload(upload), &holder, UPLOAD_LASTS)?;
+        let right = self.right(v1::right::What::Upload(upload), holder, UPLOAD_LASTS)?;
         let others = cell.packages_named(&id.owner, &id.name).rev().take(BASES_MAX);
-        let bases = others.map(|package| self.right_to_read(package, &holder));
+        let bases = others.map(|package| self.right_to_read(package, holder));
         let KnownStores { named: stores, silent: silent_stores } = self.stores();
         Ok(v1::UploadPackageResponse {
             right: Some(right),
@@ -180,6 +191,11 @@ impl Packages {
     }
 }
 
+/// The instance of a request.
+fn instance(asked: Option<v1::InstanceId>) -> Result<InstanceId, Status> {
+    asked.map(InstanceId::from).ok_or_else(|| Status::invalid_argument("no instance is given"))
+}
+
 /// A moment in microseconds since 1970.
 fn micros(moment: SystemTime) -> Time {
     let since = moment.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -223,6 +239,20 @@ fn used_on<'c>(
         return Ok(package);
     }
     Err(Status::permission_denied(format!("no task on {machine} uses package {id}")))
+}
+
+/// The version that the outputs of an instance become, which is the last of its task and has ended on a machine.
+fn left_on(cell: &Cell, machine: &MachineName, instance: InstanceId) -> Result<PackageId, Status> {
+    let newest = cell.job(instance.collection).and_then(|job| job.task(instance.index));
+    if newest.is_some_and(|task| task.generation > instance.generation) {
+        return Err(Status::not_found(format!(
+            "{instance} is not the last incarnation of its task"
+        )));
+    }
+    let id = cell.left_on(machine, instance).map_err(|why| rejected(cell, &why))?;
+    id.ok_or_else(|| {
+        Status::not_found(format!("the job of {instance} names no package for its outputs"))
+    })
 }
 
 /// Who may use a package, as a request says it.
@@ -368,6 +398,44 @@ impl packages_server::Packages for Packages {
             this.begin_read(package, &identity)
         };
         self.door.read_some(&by, answer).await
+    }
+
+    async fn upload_outputs(
+        &self,
+        request: Request<v1::UploadOutputsRequest>,
+    ) -> Answer<v1::UploadPackageResponse> {
+        let machine = self.door.machine(&request)?;
+        let instance = instance(request.get_ref().instance)?;
+        let view = gate::newest(&self.door.core).await?;
+        let id = left_on(&view.cell, &machine, instance)?;
+        let holder = Identity::Borglet(machine.to_string());
+        self.upload_right(&view.cell, &id, &holder).map(Response::new)
+    }
+
+    async fn add_outputs(
+        &self,
+        request: Request<v1::AddOutputsRequest>,
+    ) -> Answer<v1::SetPackageResponse> {
+        let machine = self.door.machine(&request)?;
+        let asked = request.into_inner();
+        let (instance, bytes) = (instance(asked.instance)?, asked.encoded_len());
+        let view = gate::newest(&self.door.core).await?;
+        let id = left_on(&view.cell, &machine, instance)?;
+        drop(view);
+        let receipt = asked.receipt.unwrap_or_default();
+        let receipt = self.received(&receipt, &id.owner)?;
+        let package = Arc::new(package(id.clone(), &receipt, PackageReaders::default())?);
+        let op = Op::AddOutputs { machine, instance, package };
+        let (index, existed) = match self.door.ask(Ask::Enrolment(op), bytes).await? {
+            (index, Outcome::Request(Ok(Reply::PackageSet { existed }))) => (index, existed),
+            (_, Outcome::Request(Err(why))) => {
+                return Err(rejected(&self.door.core.view().cell, &why));
+            }
+            (_, other) => return Err(unexpected(&other)),
+        };
+        self.door.seen(index).await;
+        let package = self.door.core.view().cell.package(&id).map(|it| (&**it).into());
+        Ok(Response::new(v1::SetPackageResponse { index: index.0, package, existed }))
     }
 
     async fn announce(

@@ -173,7 +173,8 @@ impl Replication for BetweenReplicas {
             op @ (Op::Enrol { .. }
             | Op::RenewMachine { .. }
             | Op::JoinReplica { .. }
-            | Op::ReadSecrets { .. }) => request::Request::Enrolment(op),
+            | Op::ReadSecrets { .. }
+            | Op::AddOutputs { .. }) => request::Request::Enrolment(op),
             _ => return Err(Status::invalid_argument("nobody may request that operation")),
         };
         let counted = self.door.count(&ask, bytes)?;

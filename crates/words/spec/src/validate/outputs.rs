@@ -40,6 +40,9 @@ impl Problems {
         if !outputs.paths.is_empty() && job.task.saver.is_some() {
             self.add(&at, OutputProblem::WithSaver.into());
         }
+        if outputs.package.is_some() && outputs.paths.is_empty() {
+            self.add(&at.clone().field("package"), OutputProblem::NoOutputs.into());
+        }
         if let Some(keep) = outputs.keep {
             let at = top.field("keepOutputs");
             let most = Span::from_secs(limits::OUTPUT_KEEP_SECONDS_MAX);
@@ -64,7 +67,7 @@ mod tests {
     ) -> Vec<String> {
         let mut job = job();
         let paths = paths.iter().map(|path| path.parse().expect("a path")).collect();
-        job.task.outputs = OutputPolicy { paths, keep: keep.map(Span::from_secs) };
+        job.task.outputs = OutputPolicy { paths, keep: keep.map(Span::from_secs), package: None };
         change(&mut job);
         job.problems().iter().map(ToString::to_string).collect()
     }
@@ -97,6 +100,19 @@ mod tests {
         for (paths, keep, expected) in table {
             assert_eq!(problems(paths, keep, |_| {}), expected, "{paths:?} {keep:?}");
         }
+    }
+
+    #[test]
+    fn a_package_of_no_outputs_is_rejected() {
+        let package =
+            |job: &mut JobSpec| job.task.outputs.package = Some("p".parse().expect("a name"));
+        assert_eq!(
+            problems(&[], None, package),
+            [
+                "outputs.package: applies to outputs, and the job has none: add outputs, or leave it out"
+            ]
+        );
+        assert!(problems(&["out"], None, package).is_empty());
     }
 
     #[test]

@@ -442,6 +442,7 @@ pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
                 outputs: OutputPolicy {
                     paths: ["out".parse().expect("a path")].into(),
                     keep: Some(Span::from_secs(3_600)),
+                    package: Some("words".parse().expect("a name")),
                 },
                 scratch: Some(Bytes(4 << 20)),
             }

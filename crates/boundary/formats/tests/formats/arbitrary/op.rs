@@ -21,9 +21,9 @@ use spec::{FIELDS, FieldChange, FieldName, Path};
 
 use super::job::{any_job, policy};
 use super::{
-    any_span, band, certificate, collection, digest, end, factor, instance, key, labels, latency,
-    machine, machine_report, member_change, name, package, path, replica, resources, selection,
-    serial, service, usage,
+    any_span, band, certificate, collection, described_package, digest, end, factor, instance, key,
+    labels, latency, machine, machine_report, member_change, name, package, path, replica,
+    resources, selection, serial, service, usage,
 };
 use crate::examples::rejections::{not_allowed, of_bounds, of_jobs, of_requests};
 
@@ -167,6 +167,9 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
             .prop_map(|(machine, instance)| Op::RelieveMachine { machine, instance }),
         machine().prop_map(|machine| Op::ExpireDrain { machine }),
         (name(), instance()).prop_map(|(machine, instance)| Op::ReadSecrets { machine, instance }),
+        (name(), instance(), described_package()).prop_map(
+            |(machine, instance, package)| Op::AddOutputs { machine, instance, package },
+        ),
         vec(any::<u64>().prop_map(LockSessionId), 0..3)
             .prop_map(|sessions| Op::ExpireLockSessions { sessions }),
         collection().prop_map(|job| Op::StartReplacement { job }),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cell::{
-    DeletePackage, EventKind, Image, Mutation, Package, PackageProblem, Rejection, Reply,
+    DeletePackage, EventKind, Image, Mutation, Op, Package, PackageProblem, Rejection, Reply,
     SetPackage,
 };
 use model::{Bytes, Digest, PackageId, PackageKind, PackageReaders};
@@ -42,6 +42,16 @@ pub(super) fn mutations() -> Vec<Mutation> {
         SetPackage(package("ana/web@1.27-alpine", PackageReaders::Everyone)).into(),
         DeletePackage(id("ana/app@3")).into(),
     ]
+}
+
+/// The outputs of a task become a version.
+pub(super) fn outputs() -> Op {
+    let instance = "1-0-1".parse().expect("an instance");
+    Op::AddOutputs {
+        machine: name("m1"),
+        instance,
+        package: package("ana/words@1-0-1", PackageReaders::default()),
+    }
 }
 
 /// Each event.
