@@ -7,10 +7,10 @@ use api::{At, Fault, Malformed, read, services};
 use cell::{
     AcceptVolume, AddMachine, AddReplica, AddUser, CloseLockSession, DeletePackage, DeleteSecret,
     DeleteService, DrainMachine, EndSaver, ForgetJob, GrantQuota, IssueReplicaToken, IssueToken,
-    Kill, MeterQuota, Mutation, Oversell, RecordBackup, RecordExec, ReleaseVolume, RemoveMachine, RemoveReplica,
-    RemoveVolume, RenewLockSession, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser,
-    SetAttributes, SetCapability, SetLogs, SetNoticeMax, SetPackage, SetPlatform, SetReclamation,
-    SetSecret, SetService, SetVolume, UndrainMachine, UseCapability,
+    Kill, MeterQuota, Mutation, Oversell, RecordBackup, RecordExec, ReleaseVolume, RemoveMachine,
+    RemoveReplica, RemoveVolume, RenewLockSession, ResumeRescheduling, RevokeMachine, RevokeQuota,
+    RevokeUser, SetAttributes, SetCapability, SetLogs, SetNoticeMax, SetPackage, SetPlatform,
+    SetReclamation, SetSecret, SetService, SetVolume, UndrainMachine, UseCapability,
 };
 use model::{CollectionId, GrantId, LockSessionId, LogIndex, ReplicaId, Time};
 

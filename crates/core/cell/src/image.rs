@@ -18,8 +18,8 @@ use crate::apply::quota::charges;
 use crate::bounds::{INDEX_MAX, TIME_MAX};
 use crate::state::{FIRST, Quota, Replicas, Session, Tallied};
 use crate::{
-    Cell, Credentials, File, Job, LEVEL, LastBackup, LockSession, Machine, Metering, Notices, Replica,
-    Rescheduling, TaskState, Token, User,
+    Cell, Credentials, File, Job, LEVEL, LastBackup, LockSession, Machine, Metering, Notices,
+    Replica, Rescheduling, TaskState, Token, User,
 };
 
 /// Everything in a cell that is not derived from something else.

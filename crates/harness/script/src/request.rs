@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use cell::{
     AddMachine, AddReplica, AddUser, EndSaver, ExecEnd, ForgetJob, GrantQuota, IssueReplicaToken,
-    IssueToken, Kill, MeterQuota, Mutation, Oversell, RecordBackup, RecordExec, RemoveMachine, RemoveReplica,
-    ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability,
-    SetLogs, SetNoticeMax, SetPlatform, SetReclamation, UndrainMachine, UseCapability,
+    IssueToken, Kill, MeterQuota, Mutation, Oversell, RecordBackup, RecordExec, RemoveMachine,
+    RemoveReplica, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes,
+    SetCapability, SetLogs, SetNoticeMax, SetPlatform, SetReclamation, UndrainMachine,
+    UseCapability,
 };
 use model::{
-    Address, CollectionId, GrantId, LogIndex, MachineName, ReplicaId, Resources, Span, Time, UserName,
+    Address, CollectionId, GrantId, LogIndex, MachineName, ReplicaId, Resources, Span, Time,
+    UserName,
 };
 use spec::LogSettings;
 

@@ -224,7 +224,7 @@ impl PageClient {
         let request = v1::CellStatusRequest { at: None, state_hash: false };
         let fetch = Box::pin(async move {
             let status = own.ask(request, async |mut c, r| c.cell.status(r).await).await?;
-            Ok(Some(Time(status.bootstrapped)).filter(|at| at.0 > 0))
+            Ok::<_, Problem>(Some(Time(status.bootstrapped)).filter(|at| at.0 > 0))
         });
         Ok(*self.shared.beginning.get_soon(fetch).await?)
     }

@@ -18,17 +18,17 @@ use std::sync::Arc;
 use cell::{
     AddMachine, AddUser, Assignment, Certificate, ControlUpdate, DrainMachine, EndSaver, ExecEnd,
     ForgetJob, Grant, GrantQuota, Kill, MeterQuota, Mutation, Observation, Op, Oversell,
-    RecordBackup, RecordExec, RemoveMachine, RequestId, Reservation, ResizeJob, RestartJob, ResumeRescheduling,
-    RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs, SetNoticeMax,
-    SetPlatform, SetReclamation, SkipReason, UndrainMachine, UpdateAction, UpdateFailure,
-    UpdateJob, UpdateStep, UseCapability,
+    RecordBackup, RecordExec, RemoveMachine, RequestId, Reservation, ResizeJob, RestartJob,
+    ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs,
+    SetNoticeMax, SetPlatform, SetReclamation, SkipReason, UndrainMachine, UpdateAction,
+    UpdateFailure, UpdateJob, UpdateStep, UseCapability,
 };
 use model::{
     Appclass, Band, Bytes, Capability, CollectionId, Dimension, End, FinalUsage, GcuFactor,
-    Generation, GrantId, HeldPorts, InstanceId, KernelFeature, Level, LockSessionId, LogIndex, MachineId,
-    MachineReport, MilliCores, NameError, NoticeDelivery, PortRange, Reclamation, Resources,
-    SaverOutcome, Saving, SchedulingClass, Serial, SessionId, Shortage, ShortageState, Span,
-    StartLatency, StartPart, TaskIndex, TaskSelection, Time, UserName, Version,
+    Generation, GrantId, HeldPorts, InstanceId, KernelFeature, Level, LockSessionId, LogIndex,
+    MachineId, MachineReport, MilliCores, NameError, NoticeDelivery, PortRange, Reclamation,
+    Resources, SaverOutcome, Saving, SchedulingClass, Serial, SessionId, Shortage, ShortageState,
+    Span, StartLatency, StartPart, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use spec::{
     Autoscale, Constraint, CpuRam, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind,

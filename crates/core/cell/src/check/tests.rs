@@ -16,8 +16,8 @@ use spec::{JobSpec, TaskSpec};
 
 use crate::feasibility::testing::resources;
 use crate::{
-    Act, AddMachine, Assignment, Cell, Job, JobState, LastBackup, Machine, MachineState, Mutation, Op,
-    Rescheduling, Stages, TaskState, User,
+    Act, AddMachine, Assignment, Cell, Job, JobState, LastBackup, Machine, MachineState, Mutation,
+    Op, Rescheduling, Stages, TaskState, User,
 };
 
 const JOB: CollectionId = CollectionId(1);

@@ -202,23 +202,23 @@ fn of_backups(cell: &Cell, now: Time) -> Option<v1::Problem> {
 #[cfg(test)]
 mod tests {
     use cell::{Image, LastBackup, Mutation, Op, RequestId};
-    use model::{LogIndex, Priority, SessionId, UserName};
+    use model::{LogIndex, SessionId, UserName};
+    use spec::{JobSpec, TaskSpec};
 
     use super::*;
 
     const HOUR: u64 = 3_600_000_000;
 
-    /// A cell, bootstrapped at hour 1000, with a job of each kind that is submitted an hour later.
-    fn cell(priority: Option<u16>, backup: Option<u64>) -> Cell {
+    /// A cell, bootstrapped at hour 1000, with a job of a band that is submitted an hour later.
+    fn saved(band: Option<Band>, backup: Option<u64>) -> Cell {
         let root = UserName::new("root").expect("a name");
         let mut cell = Cell::empty();
         let (name, administrator) = ("lab".parse().expect("a name"), root.clone());
         cell.apply(Time(1_000 * HOUR), &Op::Bootstrap { name, administrator });
         cell.apply(Time(1_000 * HOUR), &Op::OpenSession { user: root.clone() });
-        if let Some(priority) = priority {
-            let mut spec = spec::JobSpec::default();
-            spec.name = "web".parse().expect("a name");
-            spec.priority = Priority::new(priority).expect("a priority");
+        if let Some(band) = band {
+            let task = TaskSpec::of(vec!["true".to_owned()]);
+            let spec = JobSpec::of("web".parse().expect("a name"), band.usual(), 1, task);
             let id = RequestId { session: SessionId(1), sequence: 1 };
             let mutation = Mutation::Submit(spec.into());
             cell.apply(Time(1_001 * HOUR), &Op::Request { id, by: root.clone(), mutation });
@@ -233,18 +233,19 @@ mod tests {
     fn a_missing_backup_is_a_problem_after_a_while() {
         use v1::ProblemKind::{BackupOld, NoBackup};
 
-        for (priority, backup, hour, expected) in [
-            (Some(200), None, 1_024, None),
-            (Some(200), None, 1_026, Some((NoBackup, 1_001))),
-            (Some(100), None, 1_100, None),
+        let production = Some(Band::Production);
+        for (band, backup, hour, expected) in [
+            (production, None, 1_024, None),
+            (production, None, 1_026, Some((NoBackup, 1_001))),
+            (Some(Band::BestEffortBatch), None, 1_100, None),
             (None, None, 1_100, None),
-            (Some(200), Some(1_002), 1_050, None),
-            (Some(200), Some(1_002), 1_051, Some((BackupOld, 1_002))),
+            (production, Some(1_002), 1_050, None),
+            (production, Some(1_002), 1_051, Some((BackupOld, 1_002))),
             (None, Some(1_002), 1_051, Some((BackupOld, 1_002))),
         ] {
-            let found = of_backups(&cell(priority, backup), Time(hour * HOUR));
+            let found = of_backups(&saved(band, backup), Time(hour * HOUR));
             let found = found.map(|problem| (problem.kind(), problem.since / HOUR));
-            assert_eq!(found, expected, "{priority:?}, backup at {backup:?}, at {hour}");
+            assert_eq!(found, expected, "{band:?}, backup at {backup:?}, at {hour}");
         }
     }
 

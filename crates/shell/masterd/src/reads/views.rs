@@ -7,8 +7,8 @@ use api::v1;
 use api::v1::state_reason::Reason;
 use cell::{
     Cell, Death, EvictionCause, Health, Job, JobState, KillReason, LastBackup, LeftOut, Machine,
-    MachineState,
-    PendingCause, Phase, Placement, Rescheduling, StopReason, Task, TaskState, Volume,
+    MachineState, PendingCause, Phase, Placement, Rescheduling, StopReason, Task, TaskState,
+    Volume,
 };
 use model::{
     CollectionId, FinalUsage, InstanceId, JobName, Resources, Saving, TaskIndex, TaskSelection,

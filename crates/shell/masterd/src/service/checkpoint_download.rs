@@ -93,8 +93,5 @@ async fn record(
         Ok(Err(status)) => status.message().to_owned(),
         Err(_) => format!("no answer within {} s", RECORD_PATIENCE.as_secs()),
     };
-    tracing::warn!(
-        "the backup that {} saved as of index {index} is not recorded: {why}",
-        by.user
-    );
+    tracing::warn!("the backup that {} saved as of index {index} is not recorded: {why}", by.user);
 }

@@ -220,7 +220,8 @@ fn machines(encoder: &mut DescriptorEncoder<'_>, cell: &Cell) -> fmt::Result {
         u32::try_from(rejecting).unwrap_or(u32::MAX),
     )?;
     if let Some(last) = cell.last_backup() {
-        let help = "When the last backup of the cell was saved, since 1970; absent before the first one.";
+        let help =
+            "When the last backup of the cell was saved, since 1970; absent before the first one.";
         gauge(encoder, "bourg_last_backup_timestamp_seconds", help, last.at.0 / 1_000_000)?;
     }
     let stopped = matches!(cell.rescheduling(), Rescheduling::Stopped { .. });

@@ -18,7 +18,8 @@ fn the_open_page_of_the_cell_shows_a_problem_within_a_second() {
     needs("curl", "curl");
     let cell = Cell::start();
     let first = link(&cell, None);
-    let used = "curl --silent --show-error --fail --cacert cell/client/user.ca.pem --cookie-jar jar";
+    let used =
+        "curl --silent --show-error --fail --cacert cell/client/user.ca.pem --cookie-jar jar";
     cell.ok(&format!("{used} --request POST '{first}'"));
     let directory = cell.path("");
     let mut curl = Command::new("curl")

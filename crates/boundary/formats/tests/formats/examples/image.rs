@@ -6,9 +6,9 @@ use std::sync::Arc;
 use cell::crashes::{Crash, CrashSeen};
 use cell::{
     Act, Changing, Death, Drain, EvictionCause, ExpiringQuota, GrantProblem, Health, Image, Job,
-    JobParts, JobState, KillReason, LastBackup, LastIncarnation, Machine, MachineState, Metering, Notices,
-    Oversold, PastVersion, PendingCause, Phase, Placement, Rejection, Reply, Rescheduling, Session,
-    Shortfall, SkipReason, StopReason, Submission, Task, TaskState, Update, UpdateAction,
+    JobParts, JobState, KillReason, LastBackup, LastIncarnation, Machine, MachineState, Metering,
+    Notices, Oversold, PastVersion, PendingCause, Phase, Placement, Rejection, Reply, Rescheduling,
+    Session, Shortfall, SkipReason, StopReason, Submission, Task, TaskState, Update, UpdateAction,
     UpdateFailure, UpdateHindrance, UpdateState, User, VersionEnd,
 };
 use model::{
