@@ -20,8 +20,9 @@ use crate::streams::StreamHolder;
 
 /// The maximum number of pieces that wait for a slow reader.
 const QUEUE: usize = 4;
-/// The timeout for the last pieces to be read, and for the record of a backup. A cell without a leader can be
-/// saved, too.
+/// The timeout for the last pieces to be read.
+const READ_PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout for the record of a backup: a cell without a leader can be saved, too.
 const RECORD_PATIENCE: Duration = Duration::from_secs(5);
 
 impl History {
@@ -81,14 +82,13 @@ async fn record(
     index: LogIndex,
     to_client: &mpsc::Sender<Result<v1::SaveCheckpointResponse, Status>>,
 ) {
-    let recorded = async {
-        if to_client.reserve_many(QUEUE).await.is_err() {
-            return Err(Status::cancelled("it was not read to its end"));
-        }
-        door.record(by, RecordBackup { index }.into()).await
-    };
-    let recorded = tokio::time::timeout(RECORD_PATIENCE, recorded).await;
-    let why = match recorded {
+    let is_read = tokio::time::timeout(READ_PATIENCE, to_client.reserve_many(QUEUE)).await;
+    if !matches!(is_read, Ok(Ok(_))) {
+        // What was not read to its end is no backup.
+        return;
+    }
+    let recorded = door.record(by, RecordBackup { index }.into());
+    let why = match tokio::time::timeout(RECORD_PATIENCE, recorded).await {
         Ok(Ok(())) => return,
         Ok(Err(status)) => status.message().to_owned(),
         Err(_) => format!("no answer within {} s", RECORD_PATIENCE.as_secs()),
