@@ -82,8 +82,9 @@ async fn record(
     index: LogIndex,
     to_client: &mpsc::Sender<Result<v1::SaveCheckpointResponse, Status>>,
 ) {
-    let is_read = tokio::time::timeout(READ_PATIENCE, to_client.reserve_many(QUEUE)).await;
-    if !matches!(is_read, Ok(Ok(_))) {
+    let read = tokio::time::timeout(READ_PATIENCE, to_client.reserve_many(QUEUE)).await;
+    let is_read = read.is_ok_and(|room| room.is_ok());
+    if !is_read {
         // What was not read to its end is no backup.
         return;
     }
