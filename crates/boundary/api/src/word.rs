@@ -208,6 +208,8 @@ impl Words for v1::ProblemKind {
         (Self::ProductionPending, "production-pending"),
         (Self::QuotaOversold, "quota-oversold"),
         (Self::CertificateEnds, "certificate-ends"),
+        (Self::BackupOld, "backup-old"),
+        (Self::NoBackup, "no-backup"),
     ];
 }
 

@@ -100,6 +100,7 @@ impl fmt::Display for Doing<'_> {
                 CellPermission::ResumeRescheduling => "resume rescheduling",
                 CellPermission::EndSaversOfForgottenJobs => "end savers of a forgotten job",
                 CellPermission::RotateSecretKey => "seal secrets with another key",
+                CellPermission::SaveCheckpoint => "save a checkpoint of the cell",
             }),
         }
     }

@@ -7,12 +7,12 @@ use api::{At, Fault, Malformed, read, services};
 use cell::{
     AcceptVolume, AddMachine, AddReplica, AddUser, CloseLockSession, DeletePackage, DeleteSecret,
     DeleteService, DrainMachine, EndSaver, ForgetJob, GrantQuota, IssueReplicaToken, IssueToken,
-    Kill, MeterQuota, Mutation, Oversell, RecordExec, ReleaseVolume, RemoveMachine, RemoveReplica,
-    RemoveVolume, RenewLockSession, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser,
-    SetAttributes, SetCapability, SetLogs, SetNoticeMax, SetPackage, SetPlatform, SetReclamation,
-    SetSecret, SetService, SetVolume, UndrainMachine, UseCapability,
+    Kill, MeterQuota, Mutation, Oversell, RecordBackup, RecordExec, ReleaseVolume, RemoveMachine,
+    RemoveReplica, RemoveVolume, RenewLockSession, ResumeRescheduling, RevokeMachine, RevokeQuota,
+    RevokeUser, SetAttributes, SetCapability, SetLogs, SetNoticeMax, SetPackage, SetPlatform,
+    SetReclamation, SetSecret, SetService, SetVolume, UndrainMachine, UseCapability,
 };
-use model::{CollectionId, GrantId, LockSessionId, ReplicaId, Time};
+use model::{CollectionId, GrantId, LockSessionId, LogIndex, ReplicaId, Time};
 
 use crate::{credential, locks, v1};
 use v1::op;
@@ -128,6 +128,7 @@ impl From<&Mutation> for MutationMessage {
                 machine: machine.to_string(),
                 instance: Some((*instance).into()),
             }),
+            Mutation::RecordBackup(RecordBackup { index }) => Self::RecordBackup(index.0),
             Mutation::RecordExec(RecordExec { instance, command, end }) => {
                 Self::RecordExec(op::RecordExec {
                     instance: Some((*instance).into()),
@@ -370,6 +371,9 @@ impl TryFrom<MutationMessage> for Mutation {
                 machine: read::name(&end.machine, "machine").field("endSaver")?,
                 instance: read::required(end.instance, "instance").field("endSaver")?.into(),
             }),
+            MutationMessage::RecordBackup(index) => {
+                Self::RecordBackup(RecordBackup { index: LogIndex(index) })
+            }
             MutationMessage::RecordExec(record) => Self::RecordExec(RecordExec {
                 instance: read::required(record.instance, "instance").field("recordExec")?.into(),
                 command: record.command,

@@ -6,6 +6,8 @@
 //! [`DecisionChecker`] checks that for each decision when it is made; a capacity that is lowered
 //! later is no violation (design, section 5).
 
+mod backup;
+mod counted;
 mod decision;
 mod enrolment;
 mod every_machine;
@@ -25,9 +27,10 @@ mod volumes;
 #[cfg(test)]
 mod tests;
 
+pub use counted::Counted;
 pub use decision::DecisionChecker;
 pub use every_machine::EveryMachineViolation;
-pub use violation::{Counted, Violation};
+pub use violation::Violation;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -107,6 +110,7 @@ impl Cell {
         self.check_packages_kept(&mut found);
         self.check_secrets_kept(&mut found);
         self.check_inputs(&mut found);
+        self.check_backups(&mut found);
         found.violations
     }
 

@@ -18,8 +18,8 @@ use crate::apply::quota::charges;
 use crate::bounds::{INDEX_MAX, TIME_MAX};
 use crate::state::{FIRST, Quota, Replicas, Session, Tallied};
 use crate::{
-    Cell, Credentials, File, Job, LEVEL, LockSession, Machine, Metering, Notices, Replica,
-    Rescheduling, TaskState, Token, User,
+    Cell, Credentials, File, Job, LEVEL, LastBackup, LockSession, Machine, Metering, Notices,
+    Replica, Rescheduling, TaskState, Token, User,
 };
 
 /// Everything in a cell that is not derived from something else.
@@ -43,6 +43,10 @@ pub struct Image {
     pub notice_max: Span,
     /// How near to the usage reservations may come.
     pub reclamation: Reclamation,
+    /// When it was bootstrapped; `None` if it began before this was recorded.
+    pub bootstrapped: Option<Time>,
+    /// The last backup, if one is known.
+    pub last_backup: Option<LastBackup>,
     /// The users who were added or revoked, by name.
     pub users: Vec<(UserName, Arc<User>)>,
     /// Settings of quota.
@@ -182,6 +186,8 @@ impl Cell {
             logs: self.logs,
             notice_max: self.notice_max,
             reclamation: self.reclamation,
+            bootstrapped: self.bootstrapped,
+            last_backup: self.last_backup.clone(),
             users: self.users.iter().map(|(name, user)| (name.clone(), user.clone())).collect(),
             metering: self.quota.metering,
             capabilities: self
@@ -245,6 +251,8 @@ impl Cell {
             logs: image.logs,
             notice_max: image.notice_max,
             reclamation: image.reclamation,
+            bootstrapped: image.bootstrapped,
+            last_backup: image.last_backup,
             quota: Quota {
                 metering: image.metering,
                 last_grant: image.last_grant,

@@ -24,6 +24,7 @@ mod state;
 mod total;
 mod unschedulable;
 
+pub use apply::backup::RecordBackup;
 pub use apply::budget::{BudgetExhausted, Room};
 pub use apply::capability::{SetCapability, UseCapability};
 pub use apply::control::ControlUpdate;
@@ -78,8 +79,8 @@ pub use reply::{Reply, Submission};
 pub use shortfall::{ExpiringQuota, Oversold, Shortfall};
 pub use state::{
     Act, Admission, Cell, Changing, Content, Counts, Credentials, Demand, Drain, FailureDomain,
-    File, Health, Holder, Inputs, Job, JobParts, JobState, LastIncarnation, LeftOut, Lock,
-    LockSession, Machine, MachineState, MachineTasks, Metering, NoAddress, NoVolume, Notices,
+    File, Health, Holder, Inputs, Job, JobParts, JobState, LastBackup, LastIncarnation, LeftOut,
+    Lock, LockSession, Machine, MachineState, MachineTasks, Metering, NoAddress, NoVolume, Notices,
     PastVersion, Phase, Placement, Replica, ReplicaToken, Rescheduling, Reserved, Session,
     SharedUse, Stages, Task, TaskState, Token, TokenUse, Update, UpdateState, User, VersionEnd,
     Volume, VolumeAsk, crashes,

@@ -18,10 +18,11 @@ use std::sync::Arc;
 use cell::{
     AcquireLock, AddMachine, AddReplica, AddUser, CloseLockSession, ControlUpdate, DeleteFile,
     DeletePackage, DeleteService, DrainMachine, ForgetJob, GrantQuota, IssueReplicaToken,
-    IssueToken, Kill, MeterQuota, Mutation, OpenLockSession, Oversell, ReleaseLock, RemoveMachine,
-    RemoveReplica, RenewLockSession, ResizeJob, RestartJob, ResumeRescheduling, RevokeMachine,
-    RevokeQuota, RevokeUser, Service, SetAttributes, SetCapability, SetLimits, SetPackage,
-    SetPlatform, SetService, UndrainMachine, UpdateAction, UpdateJob, UseCapability, WriteFile,
+    IssueToken, Kill, MeterQuota, Mutation, OpenLockSession, Oversell, RecordBackup, ReleaseLock,
+    RemoveMachine, RemoveReplica, RenewLockSession, ResizeJob, RestartJob, ResumeRescheduling,
+    RevokeMachine, RevokeQuota, RevokeUser, Service, SetAttributes, SetCapability, SetLimits,
+    SetPackage, SetPlatform, SetService, UndrainMachine, UpdateAction, UpdateJob, UseCapability,
+    WriteFile,
 };
 use model::{
     Band, Bytes, Capability, CollectionId, Digest, FilePath, GcuFactor, GrantId, JobName,
@@ -468,6 +469,7 @@ fn quota(values: &Values) -> BoxedStrategy<Mutation> {
             Mutation::SetCapability(SetCapability { user, capability, granted })
         }),
         1 => mutation!(values, UseCapability { capability: capability, collection: collection }),
+        1 => (0..200_u64).prop_map(|index| RecordBackup { index: LogIndex(index) }.into()),
     ]
     .boxed()
 }

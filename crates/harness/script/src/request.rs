@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use cell::{
     AddMachine, AddReplica, AddUser, EndSaver, ExecEnd, ForgetJob, GrantQuota, IssueReplicaToken,
-    IssueToken, Kill, MeterQuota, Mutation, Oversell, RecordExec, RemoveMachine, RemoveReplica,
-    ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability,
-    SetLogs, SetNoticeMax, SetPlatform, SetReclamation, UndrainMachine, UseCapability,
+    IssueToken, Kill, MeterQuota, Mutation, Oversell, RecordBackup, RecordExec, RemoveMachine,
+    RemoveReplica, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes,
+    SetCapability, SetLogs, SetNoticeMax, SetPlatform, SetReclamation, UndrainMachine,
+    UseCapability,
 };
 use model::{
-    Address, CollectionId, GrantId, MachineName, ReplicaId, Resources, Span, Time, UserName,
+    Address, CollectionId, GrantId, LogIndex, MachineName, ReplicaId, Resources, Span, Time,
+    UserName,
 };
 use spec::LogSettings;
 
@@ -134,6 +136,7 @@ fn administration(words: &[&str]) -> Result<Mutation, ScriptError> {
             SetReclamation(setting).into()
         }
         ["resume"] => ResumeRescheduling.into(),
+        ["backed-up", index] => RecordBackup { index: LogIndex(number(index)?) }.into(),
         ["certify", name, number, length @ ..] if length.len() <= 1 => AddUser {
             user: user(name)?,
             serial: serial(number)?,

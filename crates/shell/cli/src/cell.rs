@@ -104,11 +104,23 @@ fn describe(status: &v1::CellStatusResponse) -> String {
         ("index", format!("{} in term {}", status.index, status.term)),
         ("state", status.state_hash.clone()),
         ("level", status.level.to_string()),
+        ("backup", backup(status)),
         ("violations", format!("{}, see the master's log", status.violations)),
     ];
     let shown = rows.len() - usize::from(status.violations == 0);
     let rows = rows.into_iter().take(shown).map(|(name, value)| vec![name.to_owned(), value]);
     output::table(&["cell", &status.name], rows.collect()) + &problems(status)
+}
+
+/// For example `1 h ago by ana, as of index 712`.
+fn backup(status: &v1::CellStatusResponse) -> String {
+    match &status.last_backup {
+        Some(last) => {
+            let ago = Time(status.time).since(Time(last.at));
+            format!("{ago} ago by {}, as of index {}", last.by, last.index)
+        }
+        None => "none".to_owned(),
+    }
 }
 
 /// What needs attention, a line each, with what to run next. Empty if nothing does.

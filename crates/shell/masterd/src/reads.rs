@@ -197,6 +197,8 @@ impl Reads<'_> {
             logs: Some(self.cell.log_settings().into()),
             reclamation: Some(views::reclamation(self.cell)),
             notice_max: Some(api::duration(self.cell.notice_max())),
+            last_backup: self.cell.last_backup().map(views::last_backup),
+            bootstrapped: self.cell.bootstrapped().unwrap_or_default().0,
             jobs: count(self.cell.job_count()),
             tasks: self.cell.task_count(),
             capacity: Some((&views::capacity(self.cell)).into()),

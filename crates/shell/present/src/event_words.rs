@@ -283,6 +283,7 @@ fn detail(record: &Record) -> String {
             machine.to_string()
         }
         EventKind::LevelRaised { to } => to.to_string(),
+        EventKind::BackupSaved { index } => format!("as of index {index}"),
         EventKind::QuotaGranted(grant) | EventKind::QuotaRevoked(grant) => {
             let Grant { id, user, band, amount, .. } = &**grant;
             let until = grant.until.map(|until| format!(" until {}", shown(until)));

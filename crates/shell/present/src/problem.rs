@@ -35,6 +35,8 @@ pub fn sentence(problem: &v1::Problem) -> String {
         Kind::CertificateEnds => {
             format!("the certificate of machine {} ends soon", problem.machine)
         }
+        Kind::BackupOld => "no backup of the cell was saved".to_owned(),
+        Kind::NoBackup => "no backup of the cell was ever saved".to_owned(),
         Kind::Unspecified => "a problem that this version does not know".to_owned(),
     }
 }
@@ -53,17 +55,18 @@ pub fn next(problem: &v1::Problem) -> String {
         Kind::ProductionPending => format!("bourg why {job}"),
         Kind::QuotaOversold => "bourg quota show".to_owned(),
         Kind::CertificateEnds => format!("bourg machine token {}", problem.machine),
+        Kind::BackupOld | Kind::NoBackup => "bourg checkpoint save backup.checkpoint".to_owned(),
         Kind::Unspecified => String::new(),
     }
 }
 
-/// Since when; `None` for a problem that has no beginning.
+/// Since when, or of a backup, when it was saved; `None` for a problem that has no beginning.
 #[must_use]
 pub fn since(problem: &v1::Problem) -> Option<Time> {
-    use v1::ProblemKind::{CertificateEnds, Failing};
+    use v1::ProblemKind::{CertificateEnds, Failing, NoBackup};
 
     // A task that fails again and again is in its present state for a moment only.
-    let is = problem.since > 0 && !matches!(problem.kind(), CertificateEnds | Failing);
+    let is = problem.since > 0 && !matches!(problem.kind(), CertificateEnds | Failing | NoBackup);
     is.then_some(Time(problem.since))
 }
 
@@ -124,6 +127,18 @@ mod tests {
                 0,
                 "the certificate of machine m1 ends soon",
                 "bourg machine token m1",
+            ),
+            (
+                Kind::BackupOld,
+                0,
+                "no backup of the cell was saved",
+                "bourg checkpoint save backup.checkpoint",
+            ),
+            (
+                Kind::NoBackup,
+                0,
+                "no backup of the cell was ever saved",
+                "bourg checkpoint save backup.checkpoint",
             ),
             (Kind::Unspecified, 0, "a problem that this version does not know", ""),
         ] {

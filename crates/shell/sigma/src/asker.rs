@@ -21,6 +21,10 @@ use crate::cached::{Cached, CachedBy};
 use crate::fleet::Fleet;
 use crate::problem::Problem;
 
+/// How old the problems of the cell may be on a page. Those of a large cell take longer to ask, and are older.
+const PROBLEMS_AGE: Duration = Duration::from_millis(200);
+/// The beginning of a cell does not change; one that was restored may have another.
+const BEGINNING_AGE: Duration = Duration::from_secs(3_600);
 /// How old the list of all machines or jobs may be on a page.
 const OVERVIEW_AGE: Duration = Duration::from_secs(2);
 /// The attributes of machines change rarely.
@@ -30,7 +34,7 @@ const WHY_AGE: Duration = Duration::from_secs(10);
 /// A sample of the cell is recorded once a minute.
 const HISTORY_AGE: Duration = Duration::from_secs(10);
 /// What is drawn of the whole cell, for all viewers of the same.
-const DRAWN_AGE: Duration = Duration::from_secs(1);
+const DRAWN_AGE: Duration = Duration::from_millis(200);
 /// The newest events of something.
 const EVENTS_AGE: Duration = Duration::from_secs(1);
 /// How long a page waits for a part of it: there may be millions of events, of which few are wanted.
@@ -78,6 +82,8 @@ pub(crate) struct PageCache {
     pub(crate) capabilities: Cached<v1::CapabilitiesResponse>,
     pub(crate) services: Cached<v1::ServicesResponse>,
     pub(crate) status: Cached<v1::CellStatusResponse>,
+    /// When the cell was bootstrapped, if that is known.
+    beginning: Cached<Option<Time>>,
     pub(crate) replicas: Cached<v1::ReplicasResponse>,
     /// By the hours that they reach back.
     pub(crate) histories: CachedBy<u64, v1::UsageResponse>,
@@ -108,7 +114,8 @@ impl Default for PageCache {
             quota: Cached::new(OVERVIEW_AGE),
             capabilities: Cached::new(OVERVIEW_AGE),
             services: Cached::new(OVERVIEW_AGE),
-            status: Cached::new(OVERVIEW_AGE),
+            status: Cached::new(PROBLEMS_AGE),
+            beginning: Cached::new(BEGINNING_AGE),
             replicas: Cached::new(OVERVIEW_AGE),
             histories: CachedBy::new(HISTORY_AGE),
             fleet: Mutex::default(),
@@ -164,6 +171,8 @@ pub(crate) struct PageClient {
     /// The moment that is shown; none is now.
     pub(crate) at: Option<v1::Moment>,
     pub(crate) now: Time,
+    /// When the cell was bootstrapped, if that is known.
+    pub(crate) beginning: Option<Time>,
 }
 
 impl PageClient {
@@ -189,9 +198,11 @@ impl PageClient {
             Some(At::Time(time)) => Time(time),
             Some(At::Index(_)) | None => now,
         };
+        let rights = Rights::default();
         let mut asker =
-            Self { connection, shared, address, rights: Rights::default(), csrf, at, now };
+            Self { connection, shared, address, rights, csrf, at, now, beginning: None };
         asker.ask_rights().await?;
+        asker.beginning = asker.ask_beginning().await.unwrap_or_default();
         Ok(asker)
     }
 
@@ -205,6 +216,17 @@ impl PageClient {
         let capabilities = held.flat_map(|held| held.capabilities).collect();
         self.rights = Rights { user, administrator, capabilities };
         Ok(())
+    }
+
+    /// Asks when the cell was bootstrapped, once for all viewers.
+    async fn ask_beginning(&self) -> Result<Option<Time>, Problem> {
+        let mut own = self.clone();
+        let request = v1::CellStatusRequest { at: None, state_hash: false };
+        let fetch = Box::pin(async move {
+            let status = own.ask(request, async |mut c, r| c.cell.status(r).await).await?;
+            Ok::<_, Problem>(Some(Time(status.bootstrapped)).filter(|at| at.0 > 0))
+        });
+        Ok(*self.shared.beginning.get_soon(fetch).await?)
     }
 
     /// Asks once, or again while no replica answers.
@@ -375,7 +397,8 @@ impl PageClient {
         let fetch = Box::pin(async move { own.cell_status().await });
         match self.at {
             Some(_) => fetch.await.map(Arc::new),
-            None => self.shared.status.get_soon(fetch).await,
+            // What is drawn from it is drawn while a viewer sees what was drawn before.
+            None => self.shared.status.get(fetch).await,
         }
     }
 

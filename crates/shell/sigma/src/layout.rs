@@ -2,6 +2,8 @@
 
 use axum::http::StatusCode;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use model::{Span, Time};
+use process::clock::wall_clock;
 
 use crate::address::{Place, Query};
 use crate::asker::PageClient;
@@ -9,6 +11,9 @@ use crate::page::{self, Page};
 use crate::problem::Problem;
 use crate::session::{Said, Session};
 use crate::{assets, show};
+
+const MINUTE: Span = Span::from_secs(60);
+const DAY: Span = Span::from_secs(86_400);
 
 /// The sections of the navigation, with their keys.
 const SECTIONS: [(&str, Section); 7] = [
@@ -141,6 +146,12 @@ fn header(cell: &str, asker: &PageClient) -> Markup {
     }
 }
 
+/// How many minutes the slider goes back: to the beginning of the cell, or a day if that is not known.
+fn slider_minutes(beginning: Option<Time>, now: Time) -> i64 {
+    let back = beginning.map_or(DAY, |beginning| now.since(beginning));
+    i64::try_from(back.0 / MINUTE.0).unwrap_or(i64::MAX)
+}
+
 /// The time of the page, and how to go to another one.
 fn footer(asker: &PageClient, is_live: bool) -> Markup {
     let address = &asker.address;
@@ -154,7 +165,7 @@ fn footer(asker: &PageClient, is_live: bool) -> Markup {
                     input type="hidden" name=(crate::address::decoded(name)) value=(crate::address::decoded(value));
                 }
                 label for="at" { "Time" }
-                input type="range" id="slider" min="-1440" max="0" step="1" value="0" hidden
+                input type="range" id="slider" min=(-slider_minutes(asker.beginning, wall_clock())) max="0" step="1" value="0" hidden
                     aria-label="Minutes before now";
                 input type="text" id="at" name="at" value=[address.at.as_deref()] maxlength="40"
                     placeholder="now, or 10m, or 2026-11-19 03:10";
@@ -288,6 +299,20 @@ mod tests {
             ("2026-11-19T03:10:00Z", false),
         ] {
             assert_eq!(is_age(at), expected, "{at}");
+        }
+    }
+
+    #[test]
+    fn the_slider_begins_with_the_cell() {
+        let at = |minutes: u64| Time(minutes * MINUTE.0);
+        for (beginning, now, minutes) in [
+            (Some(at(100)), Time(at(103).0 + 1), 3),
+            (Some(at(100)), Time(at(101).0 - 1), 0),
+            (Some(at(100)), at(100 + 525_600), 525_600),
+            (Some(at(100)), at(99), 0),
+            (None, at(10_000), 1_440),
+        ] {
+            assert_eq!(slider_minutes(beginning, now), minutes, "{beginning:?} {now:?}");
         }
     }
 

@@ -11,11 +11,11 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use process::clock::wall_clock;
 use tokio::sync::mpsc;
-use tokio::time::MissedTickBehavior;
+use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
-use crate::address::{Address, Query, TaskName};
+use crate::address::{Address, Place, Query, TaskName};
 use crate::app::App;
 use crate::asker::PageClient;
 use crate::page::{DIGITS, Part, digits};
@@ -26,6 +26,10 @@ use crate::show;
 
 /// How often a page is rendered again while somebody looks at it.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// How often the page of the cell is, which shows what needs attention: less often while that takes long.
+const ALERTS_INTERVAL: Duration = Duration::from_millis(200);
+/// So many times as long as it took to render that page is the time until it is rendered again, within bounds.
+const TIMES: u32 = 10;
 /// The most events that wait for a slow browser. A page is not rendered meanwhile.
 const QUEUE: usize = 8;
 /// A log is not followed faster than a person can read: so many lines in one event.
@@ -77,14 +81,15 @@ async fn watch(
         .chunks(DIGITS)
         .map(|digits| String::from_utf8_lossy(digits).into_owned())
         .collect();
-    let mut ticks = tokio::time::interval(INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut asker: Option<PageClient> = None;
+    let place = address.place.clone();
+    let (mut asker, mut said): (Option<PageClient>, _) = (None, String::new());
+    let (mut pause, mut rights_since) = (Duration::ZERO, Instant::now());
     loop {
         tokio::select! {
-            _ = ticks.tick() => {}
+            () = tokio::time::sleep(pause) => {}
             () = events.closed() => return,
         }
+        let begun = Instant::now();
         if !app.sessions().still(session) {
             return over(events, "Your session is over.").await;
         }
@@ -92,7 +97,10 @@ async fn watch(
             let asker = match &mut asker {
                 Some(asker) => {
                     // A user who is revoked meanwhile sees nothing more, not even what viewers share.
-                    asker.ask_rights().await?;
+                    if rights_since.elapsed() + ALERTS_INTERVAL > INTERVAL {
+                        rights_since = Instant::now();
+                        asker.ask_rights().await?;
+                    }
                     asker
                 }
                 none => none.insert(app.asker(session, address.clone()).await?),
@@ -113,8 +121,12 @@ async fn watch(
                 }
                 sent = digits;
                 let now = show::exact(asker.as_ref().map_or(0, |asker| asker.now.0));
-                if events.send(Event::default().event("now").id("1").data(now)).await.is_err() {
-                    return;
+                if now != said {
+                    said.clone_from(&now);
+                    let event = Event::default().event("now").id("1").data(now);
+                    if events.send(event).await.is_err() {
+                        return;
+                    }
                 }
             }
             Err(problem) if problem.is_sign_out() => {
@@ -129,6 +141,15 @@ async fn watch(
                 }
             }
         }
+        pause = self::pause(&place, begun.elapsed());
+    }
+}
+
+/// The time until a page is rendered again that took so long to render.
+fn pause(place: &Place, took: Duration) -> Duration {
+    match place {
+        Place::Cell(_) => (took * TIMES).clamp(ALERTS_INTERVAL, INTERVAL),
+        _ => INTERVAL.saturating_sub(took).max(ALERTS_INTERVAL),
     }
 }
 
@@ -176,7 +197,7 @@ async fn open(
     session: &Session,
     request: Result<v1::LogsRequest, Problem>,
 ) -> Result<Streaming<v1::LogChunk>, Problem> {
-    let address = Address { place: crate::address::Place::Help, at: None };
+    let address = Address { place: Place::Help, at: None };
     let mut asker = app.asker(session, address).await?;
     asker.stream(request?, async |mut c, r| c.tasks.logs(r).await).await
 }

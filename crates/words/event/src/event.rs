@@ -407,6 +407,11 @@ pub enum EventKind {
     },
     /// The cell was bootstrapped.
     Bootstrapped,
+    /// A checkpoint of the cell was saved.
+    BackupSaved {
+        /// The index as of which it was saved.
+        index: LogIndex,
+    },
     /// The cell's level was raised.
     LevelRaised {
         /// The new level.
@@ -630,6 +635,7 @@ impl EventKind {
             Self::UserAdded { .. } => "ADD_USER",
             Self::UserRevoked { .. } => "REVOKE_USER",
             Self::Bootstrapped => "FOUND",
+            Self::BackupSaved { .. } => "BACKUP",
             Self::LevelRaised { .. } => "LEVEL",
             Self::ReschedulingStopped { .. } => "STOP_RESCHEDULING",
             Self::ReschedulingResumed => "RESUME_RESCHEDULING",

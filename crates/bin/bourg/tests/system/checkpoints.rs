@@ -374,6 +374,29 @@ fn the_cell_is_shown_as_it_was_at_every_kept_moment() {
     assert_eq!(ended.stderr.matches(&kept).count(), 4, "{}", ended.stderr);
 }
 
+#[test]
+fn the_cell_knows_its_last_backup() {
+    let cell = Cell::start();
+    let shown = cell.ok("bourg cell");
+    let is_none = |line: &str| line.starts_with("backup ") && line.ends_with(" none");
+    assert!(shown.lines().any(is_none), "{shown}");
+    // What was is no backup of what is.
+    cell.ok("bourg checkpoint save earlier --at 2");
+    assert_eq!(cell.ok("bourg events --from 1 | grep -c ' BACKUP ' || true"), "0\n");
+
+    cell.ok("bourg user add ben && bourg capability grant ben save-checkpoints");
+    cell.ok("bourg --cell ./ben checkpoint save saved");
+    let index = cell.ok("bourg checkpoint verify saved -o index");
+    assert_eq!(cell.ok("bourg cell -o lastBackup.by"), "ben\n");
+    assert_eq!(cell.ok("bourg cell -o lastBackup.index"), index);
+    let shown = cell.ok("bourg cell");
+    assert!(shown.contains(&format!(" ago by ben, as of index {index}")), "{shown}");
+    assert!(!shown.contains("problems"), "{shown}");
+    let events = cell.ok("bourg events --from 1 | grep ' BACKUP '");
+    assert_eq!(events.lines().count(), 1, "{events}");
+    assert!(events.contains("ben") && events.contains(&format!("as of index {index}")), "{events}");
+}
+
 /// The command of the packaged unit, by a user who is no administrator.
 #[test]
 fn the_packaged_backup_saves_a_verified_checkpoint() {

@@ -163,6 +163,7 @@ fn a_prometheus_with_a_certificate_scrapes_the_master_and_the_machine() {
 fn the_guide_has_every_metric_with_its_meaning() {
     let cell = Cell::start();
     run_hello(&cell);
+    cell.ok("bourg checkpoint save saved");
     let guide = include_str!("../../../../../docs/metrics.md");
     for (of, title) in [(Of::Master, "### Of a master"), (Of::Borglet, "### Of a Borglet")] {
         if let Of::Master = of {

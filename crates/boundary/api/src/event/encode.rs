@@ -312,6 +312,7 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
         EventKind::NoticeMax(most) => wire.message(150, |wire| span(wire, *most)),
         EventKind::Reclamation(setting) => wire.given_text(130, setting.name()),
         EventKind::Bootstrapped => wire.nothing(33),
+        EventKind::BackupSaved { index } => wire.given_number(201, index.0),
         EventKind::LevelRaised { to } => wire.message(34, |wire| wire.number(1, to.0.into())),
         EventKind::ReschedulingStopped { silent, of } => wire.message(37, |wire| {
             wire.number(1, (*silent).into());

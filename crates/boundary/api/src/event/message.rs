@@ -259,6 +259,7 @@ impl From<&EventKind> for Kind {
             EventKind::NoticeMax(most) => Self::NoticeMax(crate::duration(*most)),
             EventKind::Reclamation(setting) => Self::Reclamation(setting.to_string()),
             EventKind::Bootstrapped => Self::Bootstrapped(NOTHING),
+            EventKind::BackupSaved { index } => Self::BackupSaved(index.0),
             EventKind::LevelRaised { to } => Self::LevelRaised(message::LevelRaised { to: to.0 }),
             EventKind::ReschedulingStopped { silent, of } => {
                 let (silent, of) = (*silent, *of);
@@ -483,6 +484,7 @@ impl TryFrom<Kind> for EventKind {
             Kind::NoticeMax(most) => Self::NoticeMax(read::span(Some(most), "noticeMax")?),
             Kind::Reclamation(setting) => Self::Reclamation(read::word(&setting, "reclamation")?),
             Kind::Bootstrapped(NOTHING) => Self::Bootstrapped,
+            Kind::BackupSaved(index) => Self::BackupSaved { index: LogIndex(index) },
             Kind::LevelRaised(raised) => Self::LevelRaised { to: Level(raised.to) },
             Kind::ReschedulingStopped(message::ReschedulingStopped { silent, of }) => {
                 Self::ReschedulingStopped { silent, of }

@@ -23,7 +23,7 @@ pub use json::{ImageJsonError, LINE_BYTES_MAX, NotAPart, read_image_json, write_
 use std::sync::Arc;
 
 use api::{At, Fault, Malformed, read};
-use cell::{Image, LEVEL, Rescheduling};
+use cell::{Image, LEVEL, LastBackup, Rescheduling};
 use model::{
     CollectionId, GcuFactor, Level, LockSessionId, LogIndex, MachineId, Reclamation, SessionId,
     Time, UserName,
@@ -106,6 +106,8 @@ fn head(image: &Image) -> v1::ImageHead {
             .then(|| api::duration(image.notice_max)),
         logs: (image.logs != LogSettings::default()).then(|| (&image.logs).into()),
         reclamation: reclamation(image.reclamation),
+        bootstrapped: image.bootstrapped.map(|at| at.0),
+        last_backup: image.last_backup.as_ref().map(backup),
         users: image.users.iter().map(user::user).collect(),
         quota: quota::head(image),
         capabilities: quota::capabilities(image),
@@ -243,6 +245,8 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
             None => cell::bounds::NOTICE_MAX_DEFAULT,
         },
         reclamation: reclamation_of(&head.reclamation)?,
+        bootstrapped: head.bootstrapped.map(Time),
+        last_backup: head.last_backup.map(backup_of).transpose().field("lastBackup")?,
         users,
         metering,
         capabilities: quota::capabilities_of(&head.capabilities)?,
@@ -280,6 +284,16 @@ fn reclamation_of(read: &str) -> Result<Reclamation, Malformed> {
         "" => Ok(Reclamation::default()),
         setting => read::word(setting, "reclamation"),
     }
+}
+
+fn backup(last: &LastBackup) -> image_head::LastBackup {
+    let (index, at, by) = (last.index.0, last.at.0, last.by.to_string());
+    image_head::LastBackup { index, at, by }
+}
+
+fn backup_of(read: image_head::LastBackup) -> Result<LastBackup, Malformed> {
+    let by = read::name(&read.by, "by")?;
+    Ok(LastBackup { index: LogIndex(read.index), at: Time(read.at), by })
 }
 
 /// `None` if rescheduling is allowed.

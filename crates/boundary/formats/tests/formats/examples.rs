@@ -18,17 +18,17 @@ use std::sync::Arc;
 use cell::{
     AddMachine, AddUser, Assignment, Certificate, ControlUpdate, DrainMachine, EndSaver, ExecEnd,
     ForgetJob, Grant, GrantQuota, Kill, MeterQuota, Mutation, Observation, Op, Oversell,
-    RecordExec, RemoveMachine, RequestId, Reservation, ResizeJob, RestartJob, ResumeRescheduling,
-    RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs, SetNoticeMax,
-    SetPlatform, SetReclamation, SkipReason, UndrainMachine, UpdateAction, UpdateFailure,
-    UpdateJob, UpdateStep, UseCapability,
+    RecordBackup, RecordExec, RemoveMachine, RequestId, Reservation, ResizeJob, RestartJob,
+    ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs,
+    SetNoticeMax, SetPlatform, SetReclamation, SkipReason, UndrainMachine, UpdateAction,
+    UpdateFailure, UpdateJob, UpdateStep, UseCapability,
 };
 use model::{
     Appclass, Band, Bytes, Capability, CollectionId, Dimension, End, FinalUsage, GcuFactor,
-    Generation, GrantId, HeldPorts, InstanceId, KernelFeature, Level, LockSessionId, MachineId,
-    MachineReport, MilliCores, NameError, NoticeDelivery, PortRange, Reclamation, Resources,
-    SaverOutcome, Saving, SchedulingClass, Serial, SessionId, Shortage, ShortageState, Span,
-    StartLatency, StartPart, TaskIndex, TaskSelection, Time, UserName, Version,
+    Generation, GrantId, HeldPorts, InstanceId, KernelFeature, Level, LockSessionId, LogIndex,
+    MachineId, MachineReport, MilliCores, NameError, NoticeDelivery, PortRange, Reclamation,
+    Resources, SaverOutcome, Saving, SchedulingClass, Serial, SessionId, Shortage, ShortageState,
+    Span, StartLatency, StartPart, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use spec::{
     Autoscale, Constraint, CpuRam, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind,
@@ -426,6 +426,7 @@ fn of_quota() -> Vec<Mutation> {
         Mutation::SetCapability(SetCapability { user: user.clone(), capability, granted: true }),
         Mutation::SetCapability(SetCapability { user, capability, granted: false }),
         Mutation::UseCapability(UseCapability { capability, collection: CollectionId(7) }),
+        Mutation::RecordBackup(RecordBackup { index: LogIndex(7) }),
         Mutation::RecordExec(RecordExec {
             instance: instance(2),
             command: "ls -l".to_owned(),
@@ -644,6 +645,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::MeterQuota(_) => "say whether quota is metered",
             Mutation::SetCapability(_) => "set capability",
             Mutation::UseCapability(_) => "use capability",
+            Mutation::RecordBackup(_) => "record backup",
             Mutation::RecordExec(_) => "record exec",
             Mutation::IssueToken(_) => "issue token",
             Mutation::IssueReplicaToken(_) => "issue replica token",

@@ -3,6 +3,7 @@
 
 pub(crate) mod alloc;
 pub(crate) mod assign;
+pub(crate) mod backup;
 mod belief;
 pub(crate) mod budget;
 pub(crate) mod capability;
@@ -196,6 +197,7 @@ impl Cell {
             Op::Bootstrap { name, administrator } => {
                 if self.name.is_none() {
                     self.name = Some(name.clone());
+                    self.bootstrapped = Some(self.time);
                     self.administrators.insert(administrator.clone());
                     events.add(Subject::Cell, EventKind::Bootstrapped);
                 }

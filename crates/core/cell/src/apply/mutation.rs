@@ -12,11 +12,11 @@ use crate::{
     AcceptVolume, AcquireLock, AddMachine, AddReplica, AddUser, Cell, CloseLockSession,
     ControlUpdate, DeleteFile, DeletePackage, DeleteSecret, DeleteService, DrainMachine, EndSaver,
     ForgetJob, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota, OpenLockSession,
-    Oversell, RecordExec, Rejection, ReleaseLock, ReleaseVolume, RemoveMachine, RemoveReplica,
-    RemoveVolume, RenewLockSession, Reply, ResealSecret, ResizeJob, RestartJob, ResumeRescheduling,
-    RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs,
-    SetNoticeMax, SetPackage, SetPlatform, SetReclamation, SetSecret, SetService, SetVolume,
-    UndrainMachine, UpdateJob, UseCapability, WriteFile,
+    Oversell, RecordBackup, RecordExec, Rejection, ReleaseLock, ReleaseVolume, RemoveMachine,
+    RemoveReplica, RemoveVolume, RenewLockSession, Reply, ResealSecret, ResizeJob, RestartJob,
+    ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability,
+    SetLimits, SetLogs, SetNoticeMax, SetPackage, SetPlatform, SetReclamation, SetSecret,
+    SetService, SetVolume, UndrainMachine, UpdateJob, UseCapability, WriteFile,
 };
 
 /// A mutation.
@@ -162,6 +162,8 @@ mutations! {
     MeterQuota(MeterQuota),
     /// Record that a user accesses another user's job.
     UseCapability(UseCapability),
+    /// Record that a checkpoint of the cell was saved.
+    RecordBackup(RecordBackup),
     /// Record the beginning or the end of a command inside a task.
     RecordExec(RecordExec),
     /// See [`EndSaver`].

@@ -16,8 +16,8 @@ use spec::{JobSpec, TaskSpec};
 
 use crate::feasibility::testing::resources;
 use crate::{
-    Act, AddMachine, Assignment, Cell, Job, JobState, Machine, MachineState, Mutation, Op,
-    Rescheduling, Stages, TaskState, User,
+    Act, AddMachine, Assignment, Cell, Job, JobState, LastBackup, Machine, MachineState, Mutation,
+    Op, Rescheduling, Stages, TaskState, User,
 };
 
 const JOB: CollectionId = CollectionId(1);
@@ -186,6 +186,17 @@ fn every_corruption_of_the_cell_is_named() {
                 cell.rescheduling = Rescheduling::Stopped { since: Time(1), silent: 4, of: 3 };
             },
             &["rescheduling was stopped for 4 of 3 machines"],
+        ),
+        (
+            |cell| {
+                let (index, at) = (cell.index, Time(1));
+                cell.last_backup = Some(LastBackup { index, at, by: user("ana") });
+            },
+            &["the last backup is later than the cell's last operation"],
+        ),
+        (
+            |cell| cell.bootstrapped = Some(Time(1_000_000)),
+            &["the bootstrap is later than the cell's last operation"],
         ),
         (
             |cell| {

@@ -10,6 +10,7 @@ use model::{
 };
 use thiserror::Error;
 
+use super::counted::Counted;
 use super::every_machine::EveryMachineViolation;
 use crate::feasibility::Sums;
 use crate::lifecycle::{NotAStep, Stage};
@@ -672,6 +673,9 @@ pub enum Violation {
         /// The maximum.
         most: u32,
     },
+    /// Something of the past is later than the cell itself.
+    #[error("the {0} is later than the cell's last operation")]
+    LaterThanTheCell(&'static str),
     /// A bound is exceeded.
     #[error("{has} {what}, the maximum is {most}")]
     TooMany {
@@ -682,28 +686,4 @@ pub enum Violation {
         /// The maximum.
         most: usize,
     },
-}
-
-/// What a count belongs to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Counted {
-    /// The cell.
-    Cell,
-    /// A band.
-    Band(Band),
-    /// A user.
-    User(UserName),
-    /// A job.
-    Job(CollectionId),
-}
-
-impl std::fmt::Display for Counted {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Cell => f.write_str("the cell"),
-            Self::Band(band) => write!(f, "the {band} band"),
-            Self::User(user) => write!(f, "user {user}"),
-            Self::Job(id) => write!(f, "job {id}"),
-        }
-    }
 }

@@ -211,6 +211,8 @@ pub enum CellPermission {
     EndSaversOfForgottenJobs,
     /// To seal secrets with another key.
     RotateSecretKey,
+    /// To save a checkpoint of the cell.
+    SaveCheckpoint,
 }
 
 /// Who may do it.

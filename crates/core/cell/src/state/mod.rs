@@ -1,5 +1,6 @@
 //! The objects of a cell, and the cell that contains them.
 
+mod backup;
 pub mod crashes;
 mod credentials;
 mod every_machine;
@@ -22,6 +23,7 @@ mod update;
 mod user;
 mod volumes;
 
+pub use backup::LastBackup;
 pub(crate) use credentials::Tokens;
 pub use credentials::{Admission, Credentials, Token, TokenUse};
 pub use every_machine::{LeftOut, MachineTasks};
@@ -79,6 +81,8 @@ pub struct Cell {
     pub(crate) logs: LogSettings,
     pub(crate) notice_max: Span,
     pub(crate) reclamation: Reclamation,
+    pub(crate) bootstrapped: Option<Time>,
+    pub(crate) last_backup: Option<LastBackup>,
     pub(crate) users: OrdMap<UserName, Arc<User>>,
     pub(crate) quota: Quota,
     /// The capabilities of users; users without any have no entry.
@@ -158,6 +162,8 @@ impl Cell {
             logs: LogSettings::default(),
             notice_max: crate::bounds::NOTICE_MAX_DEFAULT,
             reclamation: Reclamation::default(),
+            bootstrapped: None,
+            last_backup: None,
             users: OrdMap::new(),
             quota: Quota::default(),
             capabilities: OrdMap::new(),

@@ -4,6 +4,7 @@
 mod allocs;
 mod attributes;
 mod autoscaling;
+mod backups;
 mod budgets;
 mod enrolment;
 mod every_machine;

@@ -132,6 +132,7 @@ fn what_happened(event: &Event) -> String {
         }
         EventKind::Attribute { name: key, value: None } => format!("{name} {subject} {key} gone"),
         EventKind::MachineDrained { reason } => format!("{name} {subject} ({reason})"),
+        EventKind::BackupSaved { index } => format!("{name} as of index {index}"),
         EventKind::Reclamation(setting) => format!("{name} {setting}"),
         EventKind::Platform { platform, factor } => format!("{name} {platform} {factor}"),
         EventKind::UserAdded { user, certificate } => {

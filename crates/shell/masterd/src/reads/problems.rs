@@ -1,5 +1,5 @@
 //! What needs attention in a cell: jobs whose tasks end again and again, updates that stand still, pending
-//! production, quota that is oversold, and certificates that end.
+//! production, quota that is oversold, certificates that end, and backups that are missing.
 //!
 //! The list is bounded, and users share it: each has as many places as another before any has more.
 
@@ -24,6 +24,11 @@ const UNDONE: Span = Span::from_secs(3_600);
 /// Certificates that end sooner are named.
 const CERTIFICATE: Span = Span::from_secs(7 * 86_400);
 
+/// A backup that is older than this is a problem: the packaged timer saves one each day.
+const BACKUP: Span = Span::from_secs(2 * 86_400);
+/// A job of production that lives for so long in a cell of which no backup was ever saved is a problem.
+const UNSAVED: Span = Span::from_secs(86_400);
+
 /// The problems of a cell, the worst kinds first, and how many there are in all.
 pub(crate) fn problems(cell: &Cell, now: Time) -> (Vec<v1::Problem>, u32) {
     let mut of_users: BTreeMap<&str, Vec<v1::Problem>> = BTreeMap::new();
@@ -33,7 +38,8 @@ pub(crate) fn problems(cell: &Cell, now: Time) -> (Vec<v1::Problem>, u32) {
             of_users.entry(job.owner.as_str()).or_default().extend(found);
         }
     }
-    let of_cell: Vec<_> = of_machines(cell, now).chain(of_quota(cell)).collect();
+    let of_cell: Vec<_> =
+        of_machines(cell, now).chain(of_quota(cell)).chain(of_backups(cell, now)).collect();
     if !of_cell.is_empty() {
         of_users.insert("", of_cell);
     }
@@ -177,9 +183,71 @@ fn of_quota(cell: &Cell) -> impl Iterator<Item = v1::Problem> {
     found.into_iter()
 }
 
+fn of_backups(cell: &Cell, now: Time) -> Option<v1::Problem> {
+    let (kind, since) = match cell.last_backup() {
+        Some(last) => {
+            (v1::ProblemKind::BackupOld, Some(last.at).filter(|at| now.since(*at) > BACKUP))
+        }
+        None => {
+            let live = cell.named_jobs().filter(|job| job.is_alive());
+            let oldest =
+                live.filter(|job| job.spec.priority.is_prod()).map(|job| job.submitted).min();
+            (v1::ProblemKind::NoBackup, oldest.filter(|at| now.since(*at) > UNSAVED))
+        }
+    };
+    let since = since?;
+    Some(v1::Problem { kind: kind.into(), since: since.0, ..v1::Problem::default() })
+}
+
 #[cfg(test)]
 mod tests {
+    use cell::{Image, LastBackup, Mutation, Op, RequestId};
+    use model::{LogIndex, SessionId, UserName};
+    use spec::{JobSpec, TaskSpec};
+
     use super::*;
+
+    const HOUR: u64 = 3_600_000_000;
+
+    /// A cell, bootstrapped at hour 1000, with a job of a band that is submitted an hour later.
+    fn saved(band: Option<Band>, backup: Option<u64>) -> Cell {
+        let root = UserName::new("root").expect("a name");
+        let mut cell = Cell::empty();
+        let (name, administrator) = ("lab".parse().expect("a name"), root.clone());
+        cell.apply(Time(1_000 * HOUR), &Op::Bootstrap { name, administrator });
+        cell.apply(Time(1_000 * HOUR), &Op::OpenSession { user: root.clone() });
+        if let Some(band) = band {
+            let task = TaskSpec::of(vec!["true".to_owned()]);
+            let spec = JobSpec::of("web".parse().expect("a name"), band.usual(), 1, task);
+            let id = RequestId { session: SessionId(1), sequence: 1 };
+            let mutation = Mutation::Submit(spec.into());
+            cell.apply(Time(1_001 * HOUR), &Op::Request { id, by: root.clone(), mutation });
+            assert_eq!(cell.job_count(), 1);
+        }
+        let last_backup =
+            backup.map(|hour| LastBackup { index: LogIndex(1), at: Time(hour * HOUR), by: root });
+        Cell::from_image(Image { last_backup, ..cell.image() }).expect("it is sound")
+    }
+
+    #[test]
+    fn a_missing_backup_is_a_problem_after_a_while() {
+        use v1::ProblemKind::{BackupOld, NoBackup};
+
+        let production = Some(Band::Production);
+        for (band, backup, hour, expected) in [
+            (production, None, 1_024, None),
+            (production, None, 1_026, Some((NoBackup, 1_001))),
+            (Some(Band::BestEffortBatch), None, 1_100, None),
+            (None, None, 1_100, None),
+            (production, Some(1_002), 1_050, None),
+            (production, Some(1_002), 1_051, Some((BackupOld, 1_002))),
+            (None, Some(1_002), 1_051, Some((BackupOld, 1_002))),
+        ] {
+            let found = of_backups(&saved(band, backup), Time(hour * HOUR));
+            let found = found.map(|problem| (problem.kind(), problem.since / HOUR));
+            assert_eq!(found, expected, "{band:?}, backup at {backup:?}, at {hour}");
+        }
+    }
 
     #[test]
     fn users_share_the_places() {

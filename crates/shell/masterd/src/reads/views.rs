@@ -6,8 +6,9 @@ use std::sync::Arc;
 use api::v1;
 use api::v1::state_reason::Reason;
 use cell::{
-    Cell, Death, EvictionCause, Health, Job, JobState, KillReason, LeftOut, Machine, MachineState,
-    PendingCause, Phase, Placement, Rescheduling, StopReason, Task, TaskState, Volume,
+    Cell, Death, EvictionCause, Health, Job, JobState, KillReason, LastBackup, LeftOut, Machine,
+    MachineState, PendingCause, Phase, Placement, Rescheduling, StopReason, Task, TaskState,
+    Volume,
 };
 use model::{
     CollectionId, FinalUsage, InstanceId, JobName, PackageId, Resources, Saving, TaskId, TaskIndex,
@@ -644,6 +645,10 @@ pub(crate) fn rescheduling(cell: &Cell) -> v1::ReschedulingStatus {
             v1::ReschedulingStatus { since, by, ..state(v1::ReschedulingState::Resumed) }
         }
     }
+}
+
+pub(crate) fn last_backup(last: &LastBackup) -> v1::LastBackup {
+    v1::LastBackup { index: last.index.0, at: last.at.0, by: last.by.to_string() }
 }
 
 /// The total capacity of all machines that are up.

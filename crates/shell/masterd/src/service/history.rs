@@ -37,7 +37,7 @@ impl history_server::History for History {
         request: Request<v1::SaveCheckpointRequest>,
     ) -> Answer<Self::SaveCheckpointStream> {
         let (caller, asked) = (self.door.caller(&request)?, request.into_inner());
-        let stream = self.save(&caller.user, asked).await?;
+        let stream = self.save(&caller, asked).await?;
         Ok(self.door.while_accepted(caller, stream))
     }
 }

@@ -219,6 +219,11 @@ fn machines(encoder: &mut DescriptorEncoder<'_>, cell: &Cell) -> fmt::Result {
         help,
         u32::try_from(rejecting).unwrap_or(u32::MAX),
     )?;
+    if let Some(last) = cell.last_backup() {
+        let help =
+            "When the last backup of the cell was saved, since 1970; absent before the first one.";
+        gauge(encoder, "bourg_last_backup_timestamp_seconds", help, last.at.0 / 1_000_000)?;
+    }
     let stopped = matches!(cell.rescheduling(), Rescheduling::Stopped { .. });
     let help = "1 if rescheduling has stopped because too many machines are unreachable, else 0.";
     gauge(encoder, "bourg_rescheduling_stopped", help, u32::from(stopped))

@@ -159,14 +159,15 @@ function key(event) {
   }
 }
 
-// The slider: minutes before now.
+// The slider: minutes before now, at most to the beginning of the cell.
 function slider() {
   const slider = $("#slider");
   const text = $("#at");
   if (!slider || !text) return;
   slider.hidden = false;
-  const at = text.value.match(/^(\d+)m$/);
-  if (at) slider.value = String(-Math.min(Number(at[1]), 1440));
+  const at = text.value.match(/^(\d+)([mhd])$/);
+  const minutes = { m: 1, h: 60, d: 1440 };
+  if (at) slider.value = String(Math.max(-at[1] * minutes[at[2]], Number(slider.min)));
   slider.addEventListener("input", () => { text.value = slider.value === "0" ? "" : `${-slider.value}m`; });
   slider.addEventListener("change", () => text.form.requestSubmit());
   text.form.addEventListener("submit", () => { if (!text.value) text.disabled = true; });

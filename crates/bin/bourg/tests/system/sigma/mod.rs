@@ -1,5 +1,6 @@
 //! Sigma: in a real browser, and what its server says to others.
 
+mod banner;
 mod browser;
 mod drive;
 mod hostile;

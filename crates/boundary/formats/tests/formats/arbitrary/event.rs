@@ -175,6 +175,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
             .prop_map(|(what, restarts)| EventKind::InputsChanged { what, restarts }),
         Just(EventKind::Bootstrapped),
         any::<u32>().prop_map(|to| EventKind::LevelRaised { to: Level(to) }),
+        any::<u64>().prop_map(|index| EventKind::BackupSaved { index: LogIndex(index) }),
         Just(EventKind::MachineUnreachable),
         any::<(u32, u32)>().prop_map(|(silent, of)| EventKind::ReschedulingStopped { silent, of }),
         Just(EventKind::ReschedulingResumed),

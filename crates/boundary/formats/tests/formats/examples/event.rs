@@ -216,6 +216,7 @@ fn of_the_cell() -> Vec<EventKind> {
         EventKind::NoticeMax(Span::from_secs(60)),
         EventKind::Bootstrapped,
         EventKind::LevelRaised { to: Level(2) },
+        EventKind::BackupSaved { index: LogIndex(7) },
     ]
     .into_iter()
     .chain(super::locks::events())
@@ -322,6 +323,7 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::VolumeReleased { .. } => "volume released",
         EventKind::Bootstrapped => "bootstrapped",
         EventKind::LevelRaised { .. } => "level raised",
+        EventKind::BackupSaved { .. } => "backup saved",
         EventKind::MachineUnreachable => "machine unreachable",
         EventKind::ReschedulingStopped { .. } => "rescheduling stopped",
         EventKind::ReschedulingResumed => "rescheduling resumed",

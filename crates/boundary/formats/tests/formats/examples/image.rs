@@ -6,9 +6,9 @@ use std::sync::Arc;
 use cell::crashes::{Crash, CrashSeen};
 use cell::{
     Act, Changing, Death, Drain, EvictionCause, ExpiringQuota, GrantProblem, Health, Image, Job,
-    JobParts, JobState, KillReason, LastIncarnation, Machine, MachineState, Metering, Notices,
-    Oversold, PastVersion, PendingCause, Phase, Placement, Rejection, Reply, Rescheduling, Session,
-    Shortfall, SkipReason, StopReason, Submission, Task, TaskState, Update, UpdateAction,
+    JobParts, JobState, KillReason, LastBackup, LastIncarnation, Machine, MachineState, Metering,
+    Notices, Oversold, PastVersion, PendingCause, Phase, Placement, Rejection, Reply, Rescheduling,
+    Session, Shortfall, SkipReason, StopReason, Submission, Task, TaskState, Update, UpdateAction,
     UpdateFailure, UpdateHindrance, UpdateState, User, VersionEnd,
 };
 use model::{
@@ -46,6 +46,8 @@ pub(crate) fn full_image() -> Image {
         logs: spec::LogSettings::default(),
         notice_max: cell::bounds::NOTICE_MAX_DEFAULT,
         reclamation: Reclamation::default(),
+        bootstrapped: None,
+        last_backup: None,
         users: Vec::new(),
         metering: Metering::default(),
         capabilities: Vec::new(),
@@ -81,6 +83,8 @@ pub(crate) fn image_of_an_owned_cell() -> Image {
     image.logs = super::log_settings();
     image.notice_max = Span::from_secs(60);
     image.reclamation = Reclamation::Aggressive;
+    image.bootstrapped = Some(Time(1));
+    image.last_backup = Some(LastBackup { index: LogIndex(6), at: Time(90), by: name("ben") });
     image.rescheduling = Rescheduling::Stopped { since: Time(99), silent: 4, of: 9 };
     let mut unreachable = Machine::new(MachineId(4), name("m4"), "m4:1".into());
     unreachable.state = MachineState::Unreachable { since: Time(98) };

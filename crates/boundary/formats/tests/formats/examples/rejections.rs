@@ -308,6 +308,7 @@ pub(crate) fn not_allowed() -> Vec<Rejection> {
         CellPermission::ResumeRescheduling,
         CellPermission::EndSaversOfForgottenJobs,
         CellPermission::RotateSecretKey,
+        CellPermission::SaveCheckpoint,
     ];
     all.extend(cell.map(Permission::OfCell));
     all.extend([true, false].map(|granted| Permission::SetCapability {

@@ -47,6 +47,7 @@ pub(super) fn shown(facts: &Facts) -> Markup {
     of_machines(facts, &mut alerts);
     of_certificates(facts, &mut alerts);
     of_quota(facts, &mut alerts);
+    of_backups(facts, &mut alerts);
     alerts.sort_by_key(|alert| !alert.is_bad);
     html! {
         h2 class="hidden" { "Alerts" }
@@ -119,11 +120,13 @@ fn of_cell(facts: &Facts, alerts: &mut Vec<Alert>) {
 /// The problems that the master names. What the page knows more of is said by the others.
 fn of_jobs(facts: &Facts, alerts: &mut Vec<Alert>) {
     use v1::ProblemKind::{
-        CertificateEnds, Failing, ProductionPending, QuotaOversold, Unspecified,
+        BackupOld, CertificateEnds, Failing, NoBackup, ProductionPending, QuotaOversold,
+        Unspecified,
     };
 
     for of in &facts.status.problems {
-        if matches!(of.kind(), CertificateEnds | QuotaOversold | Unspecified) {
+        let is_of_cell = matches!(of.kind(), BackupOld | NoBackup);
+        if is_of_cell || matches!(of.kind(), CertificateEnds | QuotaOversold | Unspecified) {
             continue;
         }
         let place = Place::Job { user: of.user.clone(), job: of.job.clone() };
@@ -323,6 +326,21 @@ fn of_quota(facts: &Facts, alerts: &mut Vec<Alert>) {
             };
             alerts.push(Alert::note(text, "bourg quota show"));
         }
+    }
+}
+
+fn of_backups(facts: &Facts, alerts: &mut Vec<Alert>) {
+    for of in &facts.status.problems {
+        let text = match (of.kind(), &facts.status.last_backup) {
+            (v1::ProblemKind::BackupOld, Some(last)) => html! {
+                "The last backup of the cell was saved " (show::ago(last.at, facts.now)) " by " (last.by) ":"
+            },
+            (v1::ProblemKind::NoBackup, _) => html! {
+                "No backup of the cell was ever saved, and jobs of production are in it:"
+            },
+            _ => continue,
+        };
+        alerts.push(Alert::note(text, problem::next(of)));
     }
 }
 

@@ -486,6 +486,31 @@ fn problems_of_the_cell_are_shown_in_words() {
             }),
             "Quota of the band production is oversold by 1.5 cores, 1 GiB of RAM: ",
         ),
+        (
+            Box::new(|answers| {
+                let at = NOW - 3 * DAY;
+                answers.status.problem_count = 1;
+                answers.status.problems = vec![v1::Problem {
+                    kind: v1::ProblemKind::BackupOld.into(),
+                    since: at,
+                    ..v1::Problem::default()
+                }];
+                answers.status.last_backup =
+                    Some(v1::LastBackup { index: 7, at, by: "ana".to_owned() });
+            }),
+            "The last backup of the cell was saved 3 d ago by ana:",
+        ),
+        (
+            Box::new(|answers| {
+                answers.status.problem_count = 1;
+                answers.status.problems = vec![v1::Problem {
+                    kind: v1::ProblemKind::NoBackup.into(),
+                    since: NOW - 2 * DAY,
+                    ..v1::Problem::default()
+                }];
+            }),
+            "No backup of the cell was ever saved, and jobs of production are in it:",
+        ),
     ];
     for (change, expected) in cases {
         let mut answers = Answers::healthy(9, 3);
