@@ -98,14 +98,14 @@ impl TryFrom<v1::JobImage> for Job {
 
 /// The machines of the rows of a job with one task on every machine.
 fn machines(job: &Job) -> BTreeMap<u32, u64> {
-    let all = job.machine_tasks().into_iter().flat_map(cell::MachineTasks::machines);
+    let all = job.machine_tasks().into_iter().flat_map(MachineTasks::machines);
     all.map(|(index, machine)| (index.0, machine.0)).collect()
 }
 
 fn left_out(job: &Job) -> Vec<job_image::LeftOut> {
     use job_image::left_out::Why;
 
-    let all = job.machine_tasks().into_iter().flat_map(cell::MachineTasks::left_out);
+    let all = job.machine_tasks().into_iter().flat_map(MachineTasks::left_out);
     let image = |(machine, why): (MachineId, LeftOut)| job_image::LeftOut {
         machine: machine.0,
         why: Some(match why {

@@ -185,6 +185,6 @@ mod tests {
         assert!(files.outputs.bytes.get() >= 100 << 10);
         let record = files.output_record("1-1-1".parse().expect("an instance"));
         let record = record.expect("it can be read").expect("it is there");
-        assert_eq!(OutputRecord::of_message(record.message()).expect("valid"), record);
+        assert_eq!(OutputRecord::of_message(&record.message()).expect("valid"), record);
     }
 }

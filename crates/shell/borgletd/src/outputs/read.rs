@@ -118,7 +118,7 @@ impl Sending {
         let bytes = used.map_err(|error| broken(format!("{error:#}")))?.bytes;
         let mut there = fs::read_dir(&self.root).map_err(|error| broken(error.to_string()))?;
         let any = there.next().is_some();
-        let begin = Some(v1::OutputsBegin { bytes, any, ..self.begin });
+        let begin = Some(v1::OutputsBegin { bytes, any, ..self.begin.clone() });
         let first = v1::OutputChunk { begin, ..v1::OutputChunk::default() };
         let Ok(()) = self.to_master.blocking_send(Ok(first)) else { return Ok(()) };
         let (source, name) = match &self.part {
@@ -233,6 +233,7 @@ mod tests {
             paths: ["none", "out", "result.txt", "way"].map(str::to_owned).to_vec(),
             since: 1,
             keep: Some(duration(Span::from_secs(60))),
+            package: String::new(),
         };
         let text = serde_json::to_string(&record).expect("it is JSON");
         fs::write(directory.join(KEPT_FILE), text).expect("there is room");

@@ -232,9 +232,8 @@ fn used_on<'c>(
     let package =
         package.ok_or_else(|| rejected(cell, &Rejection::NoSuchPackage { id: id.clone() }))?;
     let instances = cell.machine_named(machine).map(|machine| machine.instances());
-    let uses = |instance: &model::InstanceId| {
-        cell.job(instance.collection).is_some_and(|job| job.uses(id))
-    };
+    let uses =
+        |instance: &InstanceId| cell.job(instance.collection).is_some_and(|job| job.uses(id));
     if instances.into_iter().flatten().any(uses) {
         return Ok(package);
     }

@@ -27,7 +27,6 @@ fn an_impossible_update_is_refused_and_changes_nothing() {
         (2, "resize wab 3", gone),
         (2, "update status wab", gone),
         (2, "update undo wab", gone),
-        (2, "resize web 0", "a job has at least 1 task: to end it, use bourg kill root/web"),
         (2, "resize web 1000000000", "a job has at most 100000 tasks, not 1000000000"),
         (2, "resize web 4294967296", "4294967296"),
         (2, "resize web/0 3", "'web/0' names tasks: an update belongs to the whole job"),
