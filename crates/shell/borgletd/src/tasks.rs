@@ -2,6 +2,7 @@
 //! tasks find as `bourg`. [`super::allocs`] has those of allocs.
 
 mod filled;
+mod privileges;
 
 use std::fs;
 use std::io::{self, Write};
@@ -20,12 +21,13 @@ use linux::record::{self, BindablePorts, Jail, Root, Rotation};
 use linux::task::{Inspection, LostReason, Resized, ShimServer, TaskDirectory};
 use linux::uid::Holder;
 use model::{
-    Bytes, End, FinalUsage, InstanceId, KernelFeature, LogIndex, PortName, Resources, RestoreEpoch,
-    Span, Stamp, Subnet, Term, Time, UserName,
+    Bytes, End, FinalUsage, InstanceId, LogIndex, Resources, RestoreEpoch, Span, Stamp, Subnet,
+    Term, Time, UserName,
 };
 use process::clock::wall_clock;
 use spec::{LogPolicy, LogSettings};
 
+use self::privileges::{capabilities, hostname};
 use super::cpu_isolation::MachineIsolation;
 use super::deleted_logs::DeletedLogs;
 use super::end_records::{end, lost, usage};
@@ -38,9 +40,6 @@ use super::port_isolation::{PortIsolation, WantedPortIsolation};
 use super::volumes::KnownVolumes;
 use super::wanted_ports::WantedPorts;
 use super::{notice, oom, program, task_files};
-
-/// The first port that every user may bind.
-const UNPRIVILEGED_PORT: u16 = 1_024;
 
 /// An instance's specification from the order, with the newest limit applied to it. It is stored
 /// beside the launch record, for recovery after a restart.
@@ -641,25 +640,6 @@ fn is_never_started(task: &TaskDirectory) -> bool {
     matches!(task.inspect(), Ok(Inspection::Lost { reason: LostReason::NeverStarted }))
 }
 
-/// A host name for a task: `job-index`, truncated to the length of a label.
-/// The numbers of the Linux capabilities that a task keeps: those that it asks for, and the one to bind a
-/// port below 1024 that it was given.
-fn capabilities(desired: &Desired, isolation: Isolation) -> Vec<u8> {
-    let mut features = desired.spec.kernel_features.clone();
-    let is_low = |(_, port): &(PortName, u16)| *port < UNPRIVILEGED_PORT;
-    // Without root nobody can give it one.
-    if isolation == Isolation::Jail && desired.machine_ports().iter().any(is_low) {
-        features.insert(KernelFeature::NetBindService);
-    }
-    features.iter().map(|feature| feature.number()).collect()
-}
-
-fn hostname(job: &str, index: u32) -> String {
-    let index = index.to_string();
-    let room = 62 - index.len();
-    format!("{}-{index}", &job[..job.len().min(room)])
-}
-
 pub(super) fn read(path: &Path) -> anyhow::Result<Option<String>> {
     use std::io::Read;
     let file = match fs::File::open(path) {
@@ -697,15 +677,4 @@ pub(super) fn write(directory: &Path, name: &str, text: &str) -> anyhow::Result<
         fs::File::open(directory)?.sync_all()
     })();
     written.with_context(|| format!("cannot write {}", path.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::hostname;
-
-    #[test]
-    fn host_names_fit_a_label() {
-        assert_eq!(hostname("web", 7), "web-7");
-        assert_eq!(hostname(&"x".repeat(63), 99_999).len(), 63);
-    }
 }

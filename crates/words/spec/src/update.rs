@@ -683,15 +683,15 @@ mod tests {
             (FieldClass::Fixed, "| rejected while the job is alive"),
         ];
         for (class, begins) in rows {
-            let row = section.lines().find(|line| line.starts_with(begins)).expect(begins);
-            let cell = row.split(" | ").nth(1).expect("a second column");
-            let said: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
+            let rows = section.lines().filter(|line| line.starts_with(begins));
+            let cells = rows.map(|row| row.split(" | ").nth(1).expect("a second column"));
+            let mut listed: Vec<&str> =
+                cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
             // An override has the class of what it overrides.
             let of_class = FIELDS.iter().filter(|field| field.class == class);
             let own =
                 of_class.map(|field| field.name).filter(|name| !name.starts_with("overrides."));
             let mut own: Vec<&str> = own.collect();
-            let mut listed = said.clone();
             own.sort_unstable();
             listed.sort_unstable();
             assert_eq!(listed, own, "{begins}");

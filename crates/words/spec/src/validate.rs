@@ -1,5 +1,4 @@
-//! Validation of descriptions. A valid description can be admitted, placed and started; whether
-//! this cell has room for it is a separate question.
+//! Validation of descriptions. A valid one can be admitted, placed and started; whether there is room is not asked.
 
 mod autoscale;
 mod constraints;

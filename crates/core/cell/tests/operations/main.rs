@@ -43,3 +43,4 @@ mod unreachable;
 mod updates;
 mod users;
 mod volumes;
+mod without_tasks;
