@@ -225,6 +225,6 @@ impl Files {
                     .to_owned()
             }
         };
-        format!("they were removed at {}: {why}", shown(deleted.at))
+        format!("they were removed at {} UTC: {why}", shown(deleted.at))
     }
 }

@@ -394,7 +394,10 @@ fn the_cell_knows_its_last_backup() {
     assert!(!shown.contains("problems"), "{shown}");
     let events = cell.ok("bourg events --from 1 | grep ' BACKUP '");
     assert_eq!(events.lines().count(), 1, "{events}");
-    assert!(events.contains("ben") && events.contains(&format!("as of index {index}")), "{events}");
+    assert!(
+        events.contains("ben") && events.contains(&format!("as of index {}", index.trim())),
+        "{events}"
+    );
 }
 
 /// The command of the packaged unit, by a user who is no administrator.

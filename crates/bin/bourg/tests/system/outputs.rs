@@ -161,7 +161,7 @@ fn a_full_share_removes_the_oldest_of_its_user_only() {
     let mut keeper = Machine::start(&cell, "keeper");
     keeper.signal(Signal::SIGKILL);
     keeper.is_gone();
-    keeper.start_with(&["--keep-outputs", "5MiB"]);
+    keeper.start_with(&["--keep-outputs", "6MiB"]);
     keeper.is("up");
     let job = |name: &str, mib: u32| {
         format!(
@@ -178,7 +178,8 @@ fn a_full_share_removes_the_oldest_of_its_user_only() {
     }
     until("the oldest of the user with most is removed", || {
         let said = cell.types("bourg cp one/0:out gone").stderr;
-        said.contains(" UTC: the outputs of ended tasks on the machine had more than 5 MiB")
+        said.contains("they were removed at ")
+            && said.contains(" UTC: the outputs of ended tasks on the machine had more than 6 MiB")
     });
     cell.ok("bourg cp two/0:out two && bourg cp three/0:out three");
     cell.ok("bourg --cell ./ana cp mine/0:out mine");

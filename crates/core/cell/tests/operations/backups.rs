@@ -12,11 +12,11 @@ fn who_may_save_checkpoints_records_that_a_backup_was_saved() {
         > as ana backed-up 1
         refused: ana may not save a checkpoint of the cell: an administrator or a user with the capability save-checkpoints may
         > allow-to ana save-checkpoints
+        GRANT_CAPABILITY ana save-checkpoints
         done
-          GRANT_CAPABILITY by root ana save-checkpoints
         > as ana backed-up 1
+        BACKUP as of index 1
         done
-          BACKUP by ana as of index 1
         > backed-up 1
         done
     "#]]);

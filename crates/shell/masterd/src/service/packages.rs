@@ -248,7 +248,13 @@ fn left_on(cell: &Cell, machine: &MachineName, instance: InstanceId) -> Result<P
             "{instance} is not the last incarnation of its task"
         )));
     }
-    let id = cell.left_on(machine, instance).map_err(|why| rejected(cell, &why))?;
+    let id = cell.left_on(machine, instance).map_err(|why| match why {
+        // The machine is ahead of the report of the end: it tries again.
+        Rejection::InstanceEnded { .. } => Status::unavailable(format!(
+            "{instance} has not ended on {machine} yet, as far as this master knows"
+        )),
+        why => rejected(cell, &why),
+    })?;
     id.ok_or_else(|| {
         Status::not_found(format!("the job of {instance} names no package for its outputs"))
     })
