@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use model::{CollectionId, Resources, Span, Time, UserName};
 
-use crate::queue::{BatchQueue, Held, Place, PoorestUser, Turn};
+use crate::queue::{BatchQueue, HeldJob, PlaceInQueue, PoorestUser, UserTurn};
 
 /// The least time for which a task that runs longer than expected is expected to go on.
 const OVERDUE: Span = Span::from_secs(1);
@@ -48,8 +48,8 @@ impl BatchQueue {
         }
         let mut pass = Sweep { now, room, result: TurnPass::default() };
         self.keep_reservation(&mut pass);
-        let mut looked: BTreeMap<UserName, Place> = BTreeMap::new();
-        let mut from: Bound<Turn> = Bound::Unbounded;
+        let mut looked: BTreeMap<UserName, PlaceInQueue> = BTreeMap::new();
+        let mut from: Bound<UserTurn> = Bound::Unbounded;
         // Shares only rise in a pass and the room only shrinks: who could not start anything cannot later.
         while let Some(turn) = self.turns.range((from.clone(), Bound::Unbounded)).next().cloned() {
             let user = &turn.2;
@@ -83,7 +83,7 @@ impl BatchQueue {
         &mut self,
         name: &UserName,
         pass: &mut Sweep,
-        looked: &mut BTreeMap<UserName, Place>,
+        looked: &mut BTreeMap<UserName, PlaceInQueue>,
     ) -> bool {
         let Some(user) = self.users.get(name) else { return false };
         let after = looked.get(name).copied().map_or(Bound::Unbounded, Bound::Excluded);
@@ -116,7 +116,7 @@ impl BatchQueue {
     }
 
     /// Whether the next tasks of a job start now. The first that do not fit get the reservation.
-    fn may_start(&self, held: &Held, pass: &mut Sweep) -> bool {
+    fn may_start(&self, held: &HeldJob, pass: &mut Sweep) -> bool {
         let needs = held.job.needs();
         if pass.fits(&needs) {
             let end = pass.now + held.job.runtime.or(self.policy.assumed_runtime);

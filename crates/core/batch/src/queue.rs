@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{CollectionId, Resources, Span, Time, UserName};
 
-use crate::share::Usage;
+use crate::share::ShareUsage;
 use crate::{BadJob, DominantShare, QueuedJob, ShareWeights};
 
 /// What happens when the next tasks of the user with the smallest share do not fit.
@@ -43,9 +43,9 @@ impl Default for QueuePolicy {
 }
 
 /// A job's place among those of its user.
-pub(crate) type Place = (Reverse<u16>, Time, CollectionId);
+pub(crate) type PlaceInQueue = (Reverse<u16>, Time, CollectionId);
 /// A user's place among all: the share, and of equal shares the job that is ahead.
-pub(crate) type Turn = (DominantShare, Place, UserName);
+pub(crate) type UserTurn = (DominantShare, PlaceInQueue, UserName);
 /// When tasks are expected to end; with a number, because several may at once.
 pub(crate) type ExpectedEnd = (Time, u64);
 
@@ -55,9 +55,9 @@ pub struct BatchQueue {
     pub(crate) policy: QueuePolicy,
     capacity: Resources,
     pub(crate) users: BTreeMap<UserName, QueueUser>,
-    pub(crate) jobs: BTreeMap<CollectionId, Held>,
+    pub(crate) jobs: BTreeMap<CollectionId, HeldJob>,
     /// The users with waiting jobs.
-    pub(crate) turns: BTreeSet<Turn>,
+    pub(crate) turns: BTreeSet<UserTurn>,
     pub(crate) running: BTreeMap<ExpectedEnd, RunningTasks>,
     next: u64,
     /// The job that has a reservation.
@@ -68,14 +68,14 @@ pub struct BatchQueue {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct QueueUser {
     weights: ShareWeights,
-    usage: Usage,
-    pub(crate) waiting: BTreeSet<Place>,
-    turn: Option<Turn>,
+    usage: ShareUsage,
+    pub(crate) waiting: BTreeSet<PlaceInQueue>,
+    turn: Option<UserTurn>,
 }
 
 /// A job of which tasks wait or run.
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldJob {
     /// With the number of tasks that wait.
     pub(crate) job: QueuedJob,
     pub(crate) running: u32,
@@ -91,12 +91,12 @@ pub(crate) struct RunningTasks {
 }
 
 impl QueuedJob {
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> PlaceInQueue {
         (Reverse(self.priority), self.since, self.id)
     }
 }
 
-impl Held {
+impl HeldJob {
     /// Whether more of its tasks would be more than may run at once.
     pub(crate) fn is_throttled(&self) -> bool {
         self.job.at_once.is_some_and(|most| self.running >= most)
@@ -178,7 +178,7 @@ impl BatchQueue {
             return Err(BadJob::TooLarge { needs, capacity });
         }
         let (id, user, place) = (job.id, job.user.clone(), job.place());
-        self.jobs.insert(id, Held { job, running: 0, ends: BTreeSet::new() });
+        self.jobs.insert(id, HeldJob { job, running: 0, ends: BTreeSet::new() });
         self.users.entry(user.clone()).or_default().waiting.insert(place);
         self.take_turn(now, &user);
         Ok(())
@@ -263,7 +263,7 @@ impl BatchQueue {
 
     /// Makes places and turns agree with a job's tasks, and forgets it when it has none.
     fn settle(&mut self, now: Time, id: CollectionId) {
-        let Some(Held { job, running, .. }) = self.jobs.get(&id) else { return };
+        let Some(HeldJob { job, running, .. }) = self.jobs.get(&id) else { return };
         let (user, place, waits, running) =
             (job.user.clone(), job.place(), job.tasks > 0, *running);
         if let Some(user) = self.users.get_mut(&user) {

@@ -89,7 +89,7 @@ impl fmt::Display for DominantShare {
 
 /// What the tasks of a user use, and its average over the past if that counts.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Usage {
+pub(crate) struct ShareUsage {
     /// Now: the requests of all tasks that were enabled and have not ended.
     pub(crate) now: Resources,
     average: Resources,
@@ -97,7 +97,7 @@ pub(crate) struct Usage {
     at: Time,
 }
 
-impl Usage {
+impl ShareUsage {
     /// Changes what is used, at a moment.
     pub(crate) fn change(
         &mut self,
@@ -168,7 +168,7 @@ mod tests {
     fn the_past_counts_less_and_less() {
         let hour = Span::from_secs(3_600);
         let at = |hours: u64| Time(0) + hour.saturating_mul(hours);
-        let mut usage = Usage::default();
+        let mut usage = ShareUsage::default();
         usage.change(at(0), Some(hour), |_| amounts(1_000, 0));
         assert_eq!(usage.counted(at(0), Some(hour)), amounts(1_000, 0));
         usage.change(at(2), Some(hour), |_| amounts(0, 0));

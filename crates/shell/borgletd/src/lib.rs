@@ -27,6 +27,8 @@ mod end_records;
 mod exec;
 mod found_packages;
 mod health_endpoints;
+mod kept_outputs;
+mod known_volumes;
 mod log_settings;
 mod logs;
 mod memory;
@@ -183,7 +185,7 @@ fn run(mut options: Options, listener: TcpListener) -> anyhow::Result<()> {
     }
     let files = tasks::Files::open(&options.directory, isolation, options.port_isolation)?
         .for_tasks_in(options.task_network)
-        .keeping(outputs::OutputsHere::at_most(options.keep_outputs))
+        .keeping(kept_outputs::OutputsHere::at_most(options.keep_outputs))
         .holding(ports_lock);
     options.limits.check(&files.directory, options.ports, isolation)?;
     // An agent runs on every machine and has little to do: few threads, since each costs memory.

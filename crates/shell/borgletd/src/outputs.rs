@@ -17,27 +17,22 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::Context as _;
 use api::{duration, read as field, v1};
 use linux::record::HOME_DIRECTORY;
 use linux::task::TaskDirectory;
 use linux::tree::{Measure, Used, move_beneath};
-use model::{Bytes, InstanceId, Time, UserName};
-use nix::sys::statvfs::statvfs;
+use model::{InstanceId, Time, UserName};
 use process::clock::wall_clock;
 use process::moment::shown;
-use prometheus_client::metrics::gauge::Gauge;
 use spec::{OutputPath, OutputPolicy};
-use tokio::sync::Notify;
 
-use super::deleted_logs::{Cause, DeletedLogs};
+use super::deleted_logs::Cause;
 use super::tasks::{Files, read as read_file, write};
 
 pub(crate) use clean::clean;
 pub(crate) use read::{OutputReaders, read};
-use upload::WaitingUploads;
 pub(crate) use upload::upload;
 
 /// What is known about the outputs of an instance.
@@ -46,45 +41,8 @@ const KEPT_FILE: &str = "kept.json";
 const OUTPUTS_DIRECTORY: &str = "outputs";
 /// It is there when all outputs are, if they become a version of a package.
 const COMPLETE_FILE: &str = "complete";
-/// The maximum of all kept outputs if no flag says otherwise, and its maximum fraction of a small disk.
-const BYTES_MAX: u64 = 10 << 30;
-const BYTES_PART: u64 = 10;
 /// The maximum number of instances with kept outputs.
 const INSTANCES_MAX: usize = 10_000;
-
-/// What a Borglet knows of kept outputs besides its files. Clones share it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct OutputsHere {
-    /// The maximum of all kept outputs, from the flags.
-    at_most: Option<Bytes>,
-    /// Why outputs were removed, as far as this process did it.
-    deleted: DeletedLogs,
-    /// Something was kept.
-    news: Arc<Notify>,
-    /// Something was kept that becomes a version of a package.
-    to_upload: Arc<Notify>,
-    /// Why outputs are not in their package yet.
-    waiting: WaitingUploads,
-    /// How much is kept.
-    pub(crate) bytes: Gauge,
-}
-
-impl OutputsHere {
-    /// With this maximum.
-    pub(crate) fn at_most(at_most: Option<Bytes>) -> Self {
-        Self { at_most, ..Self::default() }
-    }
-
-    /// The maximum on the disk of a directory.
-    fn room(&self, directory: &Path) -> Bytes {
-        self.at_most.unwrap_or_else(|| {
-            let disk = statvfs(directory).ok();
-            let part =
-                disk.map(|disk| disk.blocks().saturating_mul(disk.fragment_size()) / BYTES_PART);
-            Bytes(part.map_or(BYTES_MAX, |part| part.min(BYTES_MAX)))
-        })
-    }
-}
 
 /// The record of kept outputs.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -32,12 +32,12 @@ use super::cpu_isolation::MachineIsolation;
 use super::deleted_logs::DeletedLogs;
 use super::end_records::{end, lost, usage};
 use super::found_packages::FoundPackages;
+use super::kept_outputs::OutputsHere;
+use super::known_volumes::KnownVolumes;
 use super::log_settings::KnownLogSettings;
 use super::names::TaskResolver;
-use super::outputs::OutputsHere;
 use super::owners::Owners;
 use super::port_isolation::{PortIsolation, WantedPortIsolation};
-use super::volumes::KnownVolumes;
 use super::wanted_ports::WantedPorts;
 use super::{notice, oom, program, task_files};
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
@@ -21,28 +20,6 @@ use crate::tasks::Files;
 
 /// How often it is measured how full the volumes are.
 const MEASURE: Duration = Duration::from_secs(20);
-/// How many volumes are measured.
-const MEASURED_MAX: usize = 256;
-
-/// The volumes that tasks have had since this process started, with their directories. Clones share them.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct KnownVolumes(Arc<Mutex<BTreeMap<VolumeName, VolumePath>>>);
-
-impl KnownVolumes {
-    /// A task has volumes.
-    pub(crate) fn note(&self, desired: &Desired) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for volume in &desired.volumes {
-            if known.len() < MEASURED_MAX || known.contains_key(&volume.name) {
-                known.insert(volume.name.clone(), volume.source.clone());
-            }
-        }
-    }
-
-    fn all(&self) -> BTreeMap<VolumeName, VolumePath> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
 
 /// Measures how full the volumes are until the receiver is gone, and reports what has changed.
 pub(crate) fn watch(files: Files, to_driver: mpsc::Sender<Message>) -> anyhow::Result<()> {

@@ -47,6 +47,7 @@ fn revoked_of(read: RevokedMachine) -> Result<(MachineName, Arc<Credentials>), M
 }
 
 fn token((serial, token): &(Serial, Arc<Token>)) -> TokenMessage {
+    let all = token.many.iter().flat_map(|many| &many.admitted);
     TokenMessage {
         serial: serial.to_string(),
         machine: token.machine.to_string(),
@@ -54,12 +55,12 @@ fn token((serial, token): &(Serial, Arc<Token>)) -> TokenMessage {
         expires: token.expires.0,
         used: token.used.map(Into::into),
         most: token.many.as_ref().map(|many| many.most),
-        admitted: token.many.iter().flat_map(|many| &many.admitted).map(admitted).collect(),
+        admitted: all.map(|(machine, used)| admitted(machine, *used)).collect(),
     }
 }
 
-fn admitted((machine, used): (&MachineName, &TokenUse)) -> Admitted {
-    Admitted { machine: machine.to_string(), r#use: Some((*used).into()) }
+fn admitted(machine: &MachineName, used: TokenUse) -> Admitted {
+    Admitted { machine: machine.to_string(), r#use: Some(used.into()) }
 }
 
 fn admitted_of(read: Admitted) -> Result<(MachineName, TokenUse), Malformed> {

@@ -246,7 +246,7 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
         },
         reclamation: reclamation_of(&head.reclamation)?,
         bootstrapped: head.bootstrapped.map(Time),
-        last_backup: head.last_backup.map(backup_of).transpose().field("lastBackup")?,
+        last_backup: head.last_backup.as_ref().map(backup_of).transpose().field("lastBackup")?,
         users,
         metering,
         capabilities: quota::capabilities_of(&head.capabilities)?,
@@ -291,7 +291,7 @@ fn backup(last: &LastBackup) -> image_head::LastBackup {
     image_head::LastBackup { index, at, by }
 }
 
-fn backup_of(read: image_head::LastBackup) -> Result<LastBackup, Malformed> {
+fn backup_of(read: &image_head::LastBackup) -> Result<LastBackup, Malformed> {
     let by = read::name(&read.by, "by")?;
     Ok(LastBackup { index: LogIndex(read.index), at: Time(read.at), by })
 }

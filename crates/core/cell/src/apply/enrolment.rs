@@ -168,17 +168,26 @@ impl Change for RevokeMachine {
     }
 }
 
+/// A machine that joins with a token.
+pub(super) struct Joining<'a> {
+    /// Its name, if the token is for many.
+    pub(super) named: Option<&'a MachineName>,
+    /// The address of its Borglet.
+    pub(super) address: &'a str,
+}
+
 impl Cell {
     /// The same key gets the same answer again: the first one may have been lost.
     pub(super) fn enrol(
         &mut self,
         (serial, key): (Serial, KeyDigest),
-        (named, address): (Option<&MachineName>, &str),
+        joins: &Joining<'_>,
         (certificate, validity): (Serial, Span),
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
         self.enrolment_is_there()?;
         let token = self.token(serial).cloned().ok_or(Rejection::NoSuchToken(serial))?;
+        let Joining { named, address } = *joins;
         let (name, now) = (token.joins(named), self.time);
         if token.expires <= now {
             return Err(Rejection::TokenExpired(name.clone()));

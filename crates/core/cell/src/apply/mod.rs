@@ -245,8 +245,8 @@ impl Cell {
             Op::MeterQuota => self.set_metering(true, events),
             Op::Enrol { token, key, machine, address, certificate, validity } => {
                 let (used, issued) = ((*token, *key), (*certificate, *validity));
-                let joins = (machine.as_ref(), address.as_str());
-                return Outcome::Request(self.enrol(used, joins, issued, events));
+                let joins = enrolment::Joining { named: machine.as_ref(), address };
+                return Outcome::Request(self.enrol(used, &joins, issued, events));
             }
             Op::JoinReplica { replica, token, key } => {
                 return Outcome::Request(self.join_replica(*replica, *token, *key, events));

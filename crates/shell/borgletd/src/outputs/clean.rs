@@ -131,8 +131,9 @@ mod tests {
     use linux::Isolation;
     use model::Time;
 
-    use super::super::{KEPT_FILE, OUTPUTS_DIRECTORY, OutputsHere};
+    use super::super::{KEPT_FILE, OUTPUTS_DIRECTORY};
     use super::*;
+    use crate::kept_outputs::OutputsHere;
 
     fn keep(files: &Files, instance: &str, user: &str, minutes_ago: u64, kib: usize) {
         let directory = files.outputs().join(instance);

@@ -7,7 +7,6 @@ use std::convert::Infallible;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
@@ -20,13 +19,12 @@ use process::clock::wall_clock;
 use process::renewal::{Masters, explained};
 use rpc::service::packages_client::PackagesClient;
 use rpc::{Expect, Role, Rotating};
-use spec::OutputPolicy;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
 
-use super::{COMPLETE_FILE, OUTPUTS_DIRECTORY, OutputRecord, OutputsHere};
+use super::{COMPLETE_FILE, OUTPUTS_DIRECTORY, OutputRecord};
 use crate::deleted_logs::{Cause, Deleted};
 use crate::tasks::Files;
 
@@ -38,27 +36,6 @@ const LONGEST_DELAY: Duration = Duration::from_secs(600);
 /// The interval in which outputs are looked for without news.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// Why outputs are not in their package yet, by their instance; only of those that are here. Clones share it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct WaitingUploads(Arc<Mutex<BTreeMap<InstanceId, String>>>);
-
-impl WaitingUploads {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<InstanceId, String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl OutputsHere {
-    /// Why outputs that are here are not in a package; empty if they become none.
-    pub(super) fn why_not_in_package(&self, instance: InstanceId, policy: &OutputPolicy) -> String {
-        let Some(package) = &policy.package else { return String::new() };
-        match self.waiting.lock().get(&instance) {
-            Some(why) => format!("not in package {package} yet: {why}"),
-            None => format!("not in package {package} yet: they are being uploaded"),
-        }
-    }
-}
-
 /// Outputs that become a version, and when they are tried.
 #[derive(Debug)]
 struct PendingUpload {
@@ -67,6 +44,14 @@ struct PendingUpload {
     attempts: u32,
     /// `None`: never again.
     due: Option<Instant>,
+}
+
+/// What is on the disk.
+struct OutputsFound {
+    /// The instances whose outputs become versions.
+    here: BTreeSet<InstanceId>,
+    /// The records of those that were not known.
+    new: Vec<(InstanceId, OutputRecord)>,
 }
 
 /// The outputs that become versions, and whose turn it is.
@@ -193,7 +178,7 @@ impl Uploader {
         let files = self.files.clone();
         let looked = tokio::task::spawn_blocking(move || files.to_upload(&known));
         match looked.await.map_err(anyhow::Error::from).flatten() {
-            Ok((here, new)) => {
+            Ok(OutputsFound { here, new }) => {
                 self.files.outputs.waiting.lock().retain(|instance, _| here.contains(instance));
                 queue.update(&here, new);
             }
@@ -246,10 +231,12 @@ impl Uploader {
         let digests: Vec<Digest> = digests.into_iter().collect();
         let offered = sending.offer(&digests).await?;
         if !offered.is_empty() {
-            let read = |chunks| packed(root, ToStore(chunks));
+            // The sink ends with the reading: until then the transfer waits for further chunks.
+            let read =
+                async |chunks| packed(root, ToStore(chunks)).await.map(|(packed, _sink)| packed);
             let (again, transferred) = sending.transfer(offered, read).await;
             transferred?;
-            let (again, _) = again?;
+            let again = again?;
             ensure!(again.digest == digest, "they changed while they were read");
         }
         let receipt = sending.commit(digest).await?;
@@ -297,10 +284,7 @@ fn is_answer(status: &Status) -> bool {
 
 impl Files {
     /// The instances whose outputs are here and become versions, and the records of those that are not known yet.
-    fn to_upload(
-        &self,
-        known: &BTreeSet<InstanceId>,
-    ) -> anyhow::Result<(BTreeSet<InstanceId>, Vec<(InstanceId, OutputRecord)>)> {
+    fn to_upload(&self, known: &BTreeSet<InstanceId>) -> anyhow::Result<OutputsFound> {
         let complete =
             |instance: &InstanceId| self.outputs_of(*instance).join(COMPLETE_FILE).exists();
         let here = self.with_outputs()?.into_iter().filter(complete);
@@ -318,7 +302,7 @@ impl Files {
                 }
             }
         }
-        Ok((here, new))
+        Ok(OutputsFound { here, new })
     }
 }
 
@@ -360,6 +344,8 @@ async fn packed<S: ChunkSink + Send + 'static>(
 
 #[cfg(test)]
 mod tests {
+    use spec::OutputPolicy;
+
     use super::*;
 
     fn record(user: &str, since: u64) -> OutputRecord {

@@ -100,7 +100,7 @@ fn connections_are_whole_and_none_waits_for_another() {
     let others: Vec<_> = (0..2 * FORWARDED_MAX)
         .map(|at| {
             std::thread::spawn(move || {
-                let bytes: Vec<u8> = (0..100_003 + at).map(|at| (at % 251) as u8).collect();
+                let bytes: Vec<u8> = (0..=250_u8).cycle().take(100_003 + at).collect();
                 let mut connection = socket(here);
                 connection.write_all(&bytes).expect("it is open");
                 connection.shutdown(Shutdown::Write).expect("it is open");

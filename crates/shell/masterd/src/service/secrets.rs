@@ -296,7 +296,7 @@ fn named_in(
 /// `it waits for ${bns.db.port}: no job ana/db runs`.
 fn waits_for(owner: &UserName, name: &NameReference, why: &NoAddress) -> String {
     let job = format!("{}/{}", name.owner(owner), name.job.job);
-    let task = name.task.map(|index| format!("{job}/{index}")).unwrap_or_else(|| job.clone());
+    let task = name.task.map_or_else(|| job.clone(), |index| format!("{job}/{index}"));
     let why = match why {
         NoAddress::NoJob => format!("no job {job} runs"),
         NoAddress::NoTask => format!("there is no task {task}"),

@@ -51,7 +51,8 @@ mod tests {
 
     #[test]
     fn one_task_on_every_machine_is_for_plain_jobs() {
-        let table: [(fn(&mut JobSpec), &[&str]); 5] = [
+        type Change = fn(&mut JobSpec);
+        let table: [(Change, &[&str]); 5] = [
             (|_| {}, &[]),
             (|job| job.tasks = 12, &[]),
             (|job| job.sizing = Sizing::Number, &["tasks: must be 1 to 100000, is 0"]),
