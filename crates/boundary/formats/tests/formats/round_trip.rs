@@ -139,7 +139,7 @@ fn answers_have_the_fields_that_are_0_and_descriptions_have_not() {
         ),
         (
             json(v1::MachineReport::default()),
-            r#"{"firstPort":0,"lastPort":0,"attributes":{},"taskNetwork":""}"#,
+            r#"{"firstPort":0,"lastPort":0,"attributes":{},"taskNetwork":"","volumes":[]}"#,
         ),
         (json(v1::IndexRange::default()), r#"{"first":0,"last":0}"#),
         (json(v1::HealthCheck::default()), "{}"),

@@ -110,6 +110,8 @@ impl Follower {
                 | EventKind::UpdateFailed { .. },
                 Some(incarnation),
             ) => incarnation,
+            // What it left is a version of a package.
+            (EventKind::PackageSet { .. }, Some(incarnation @ State::Dead(_))) => incarnation,
             (EventKind::Kill { .. }, Some(State::Queued | State::Pending)) => {
                 State::Dead(Transition::Kill)
             }

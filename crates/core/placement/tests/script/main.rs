@@ -118,8 +118,12 @@ fn every_answer_has_a_number_or_a_suggestion() {
     explained(
         "machine m1 cpu=1000 ram=1000 ports=none is=exclusive-cores:1 is=threads-per-core:1
          machine m2 cpu=4000 ram=10 ports=none is=exclusive-cores:3 is=threads-per-core:1",
-        "submit ana/web 1 priority=200 cpu=2000 ram=500 cores=exclusive",
+        "submit ana/web 1 priority=200 cpu=2000 ram=500 cores=exclusive appclass=latency-sensitive",
         &expect![[r#"
+            tasks 0: fits 0 of 2
+              1 has too few whole cores for tasks (2 asked; m1 has 1 in all)
+              1 is too small (RAM) (500 MiB asked; m2 has 10 MiB in all)
+              change: ram 500 MiB → 10 MiB
         "#]],
     );
     // As many tasks of the job as it allows.
@@ -128,6 +132,10 @@ fn every_answer_has_a_number_or_a_suggestion() {
          machine m2 cpu=1000 ram=10 ports=none",
         "submit ana/web 2 priority=200 cpu=100 ram=100 per-machine=1\nassign 1-0-1 m1",
         &expect![[r#"
+            tasks 1: fits 0 of 2
+              1 has the maximum number of tasks of the job on it (1 allowed; m1 has 1)
+              1 is too small (RAM) (100 MiB asked; m2 has 10 MiB in all)
+              change: ram 100 MiB → 10 MiB
         "#]],
     );
 }

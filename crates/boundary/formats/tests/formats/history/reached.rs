@@ -19,7 +19,7 @@ type Seen = BTreeSet<String>;
 fn histories_reach_every_state_and_every_event() {
     let mut runner = TestRunner::deterministic();
     let (mut states, mut events) = (Seen::new(), Seen::new());
-    for _ in 0..5000 {
+    for _ in 0..7000 {
         let ops = history(80).new_tree(&mut runner).expect("a history").current();
         let mut cell = Cell::empty();
         for (at, op) in &ops {
