@@ -73,7 +73,7 @@ fn what_cannot_be_uploaded_stays_and_is_tried_again_over_a_restart() {
     cell.job("slow", "has ended", |job| job["state"] == "finished");
     until("the other has a version", || versions(&cell).len() == 2);
     until("the reason is said", || {
-        let said = cell.types("bourg results slow/0 --to all");
+        let said = cell.types("rm -rf all; bourg results slow/0 --to all");
         said.stderr.contains("not in package model yet: ")
             && said.stderr.contains("exists with another content")
     });

@@ -73,11 +73,14 @@ impl Tasks {
         if job.owner != *user {
             self.door.record_use(&caller, Capability::AdministerJobs, job.id).await?;
         }
-        if let Some(package) = outputs_package(&view.cell, job, index) {
+        // The machine has them until they are a version. One of that name may also be somebody else's.
+        let in_package = outputs_package(&view.cell, job, index).map(|package| {
             let (instance, package) = (Some(left.instance.into()), package.to_string());
             let begin = v1::OutputsBegin { instance, package, ..v1::OutputsBegin::default() };
-            let only = v1::OutputChunk { begin: Some(begin), ..v1::OutputChunk::default() };
-            let stream: Streamed<_> = Box::pin(tokio_stream::once(Ok(only)));
+            v1::OutputChunk { begin: Some(begin), ..v1::OutputChunk::default() }
+        });
+        if let (Some(only), None) = (&in_package, view.cell.machine(left.machine)) {
+            let stream: Streamed<_> = Box::pin(tokio_stream::once(Ok(only.clone())));
             return Ok(Response::new(stream));
         }
         let holder = StreamHolder { user, asker: caller.asker(&view.cell) };
@@ -100,6 +103,7 @@ impl Tasks {
         drop(view);
         let (to_client, stream) = mpsc::channel(QUEUE);
         tokio::spawn(async move {
+            let mut is_begun = false;
             let is_believed = || core.view().cell.machine(id).map(revoked) == Some(was);
             let relayed = async {
                 let late = || {
@@ -118,6 +122,7 @@ impl Tasks {
                     if to_client.send(Ok(piece?)).await.is_err() {
                         break;
                     }
+                    is_begun = true;
                     next = pieces.next().await;
                 }
                 Ok(())
@@ -126,7 +131,9 @@ impl Tasks {
                 relayed = relayed => relayed,
                 () = to_client.closed() => return,
             };
-            if let Err(status) = relayed {
+            if let (Err(_), Some(only), false) = (&relayed, in_package, is_begun) {
+                let _gone = to_client.send(Ok(only)).await;
+            } else if let Err(status) = relayed {
                 let _gone = to_client.send(Err(of_machine(&name, &there, &status))).await;
             }
         });
