@@ -58,7 +58,7 @@ fn is_running(task: &Task) -> bool {
 fn each_task_of_an_alloc_has_scratch_of_its_own() {
     let tasks = Tasks::new();
     let alloc = made(&tasks, 80);
-    let script = "ls -A /scratch | wc -l; echo x > /scratch/x; stat -f -c %T /scratch; sleep 1000";
+    let script = "ls -A /scratch | wc -l; echo x > /scratch/x; grep -q ' /scratch tmpfs ' /proc/mounts && echo tmpfs; sleep 1000";
     for name in ["first", "second"] {
         let mut launch = inside(&tasks, &alloc, name, script);
         launch.scratch_bytes_max = Some(4 << 20);
