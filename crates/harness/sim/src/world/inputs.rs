@@ -260,8 +260,11 @@ impl<C: Codec> World<C> {
             if !started || placement.stop.is_some() {
                 continue;
             }
-            // A master answers once all names stand for something.
-            if inputs.told != inputs.done && !self.waits_for_name(cell, job, index) {
+            // A master answers once all names stand for something: until then nothing is read.
+            if self.waits_for_name(cell, job, index) {
+                continue;
+            }
+            if inputs.told != inputs.done {
                 return Some(format!("{id} was told to read again, and has not: {inputs:?}"));
             }
             let machine = cell.machine(placement.machine)?;
@@ -286,7 +289,8 @@ impl<C: Codec> World<C> {
                     continue;
                 }
             }
-            return Some(format!("{id} runs with {}", stale.what));
+            let told = format!("{on_change:?}, {inputs:?}, interrupted: {interrupted}");
+            return Some(format!("{id} runs with {} ({told})", stale.what));
         }
         None
     }
