@@ -22,7 +22,7 @@ use schedulerd::SchedulerArgs;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The exit status of a command whose output nobody reads, as if SIGPIPE had ended it.
+/// The exit status of a command whose output has no reader, as if SIGPIPE had ended it.
 const BROKEN_PIPE: i32 = 141;
 
 /// Borg, the cluster manager, as one program: runs services and batch jobs on shared machines.
@@ -145,7 +145,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Ends this process as other programs end when nobody reads any more what they print: `bourg run 2>&1 | head`.
+/// Ends this process as other programs end when the reader of their output is gone: `bourg run 2>&1 | head`.
 /// Processes of a cell go on instead.
 fn end_when_nobody_reads() {
     let before = std::panic::take_hook();

@@ -27,7 +27,7 @@ struct LongNames {
 /// What the entry at the top of an archive may be called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Top {
-    /// Anything: whoever sends may write here anyway.
+    /// Anything: the sender may write here anyway.
     Any,
     /// This and nothing else: the last part of the path that was asked for.
     Named(OsString),

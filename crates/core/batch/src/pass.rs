@@ -50,7 +50,7 @@ impl BatchQueue {
         self.keep_reservation(&mut pass);
         let mut looked: BTreeMap<UserName, PlaceInQueue> = BTreeMap::new();
         let mut from: Bound<UserTurn> = Bound::Unbounded;
-        // Shares only rise in a pass and the room only shrinks: who could not start anything cannot later.
+        // Shares only rise in a pass and the room only shrinks: a user that could start nothing cannot start anything later.
         while let Some(turn) = self.turns.range((from.clone(), Bound::Unbounded)).next().cloned() {
             let user = &turn.2;
             if self.one_of(user, &mut pass, &mut looked) {

@@ -37,8 +37,8 @@ impl Runtimes {
         kept.push_back(took);
     }
 
-    /// What the next task of that name takes, if any has finished: the longest of the last ones. Who estimates too
-    /// little delays others that wait.
+    /// What the next task of that name takes, if any has finished: the longest of the last ones. An estimate
+    /// that is too short would delay others that wait.
     #[must_use]
     pub fn estimate(&self, user: &UserName, name: &JobName) -> Runtime {
         let kept = self.of.get(&(user.clone(), name.clone()));

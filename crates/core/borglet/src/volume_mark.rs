@@ -74,7 +74,7 @@ impl FromStr for DirectoryMark {
 /// What was found of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundDirectory {
-    /// Its mark, if it has one; an error if that is none of ours.
+    /// Its mark, if it has one; an error if no Borglet wrote it.
     pub mark: Option<Result<DirectoryMark, NotAMark>>,
     /// Whether nothing is in it.
     pub is_empty: bool,

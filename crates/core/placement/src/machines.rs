@@ -70,8 +70,8 @@ struct Exact {
     planned: Sums,
     planned_ports: Vec<u16>,
     planned_static_ports: Vec<u16>,
-    /// Number of ports beyond the machine's range that tasks have.
-    static_ports_taken: usize,
+    /// The ports beyond the machine's range that tasks have.
+    static_ports_taken: Vec<u16>,
     planned_addresses: Vec<Ipv4Addr>,
     /// The CPU limits of planned tasks that get whole cores.
     planned_exclusive: Vec<MilliCores>,
@@ -257,8 +257,9 @@ impl Machines {
         let exact = &mut self.exact[at];
         exact.sums = Sums::of(machine).plus(&exact.planned);
         let range = machine.report.ports;
-        let fixed = machine.ports_taken().iter().filter(|port| !range.contains(**port)).count();
-        let has_static = fixed < std::mem::replace(&mut exact.static_ports_taken, fixed);
+        let fixed = machine.ports_taken().iter().copied().filter(|port| !range.contains(*port));
+        let before = std::mem::replace(&mut exact.static_ports_taken, fixed.collect());
+        let has_static = before.iter().any(|port| !exact.static_ports_taken.contains(port));
         let (planned_ports, planned_addresses) =
             (exact.planned_ports.len(), exact.planned_addresses.len());
         let is_up = machine.state == MachineState::Up && !machine.is_set_aside();

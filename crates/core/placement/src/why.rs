@@ -2,6 +2,7 @@
 //! machines fail which check, the nearest miss, and the smallest change that would let it start
 //! now. The checks are those of a pass.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use cell::feasibility::{
@@ -133,8 +134,7 @@ enum Kind {
     Kept,
 }
 
-/// The key of a request: limits and reservations in the order of [`Dimension::ALL`], ports, static
-/// ports,
+/// The key of a request: limits and reservations in the order of [`Dimension::ALL`], ports, static ports,
 /// whether its network is its own, constraints, packages that are only for some architectures, volumes, the only machine.
 type Key<'a> = (
     [u64; 4],
@@ -275,7 +275,7 @@ fn explain(
     let ByKind { places, fitting, kinds, change } = found;
     let mut reasons: Vec<Reason> =
         kinds.into_iter().map(|(kind, alike)| reason(cell, &kind, alike)).collect();
-    reasons.sort_by_key(|reason| std::cmp::Reverse(reason.machines));
+    reasons.sort_by_key(|reason| Reverse(reason.machines));
     Explanation { places, fits: fitting, reasons, change: change.filter(|_| fitting == 0) }
 }
 
@@ -514,7 +514,7 @@ fn port_user(
 
 /// The most frequent value that machines have instead of what a constraint requires.
 fn others(values: &BTreeMap<Box<str>, usize>) -> String {
-    let most = values.iter().max_by_key(|(value, count)| (**count, std::cmp::Reverse(*value)));
+    let most = values.iter().max_by_key(|(value, count)| (**count, Reverse(*value)));
     let Some((value, count)) = most else { return String::new() };
     let (value, has) = (value.escape_debug(), if *count == 1 { "has" } else { "have" });
     format!("{count} of them {has} \"{value}\"")
@@ -648,14 +648,15 @@ fn with_higher_maximum<'a>(ask: &Request<'a>, place: CountedAt) -> Request<'a> {
     }
 }
 
-/// Requesting less is better than dropping a constraint, and keeping more is better than keeping
-/// less.
+/// Requesting less is better than dropping a constraint or raising a maximum, keeping more is better than
+/// keeping less, and of maxima the lowest is best.
 fn better(one: Option<Change>, other: Option<Change>) -> Option<Change> {
     let kept = |change: &Change| match change {
         Change::Less { from, to, .. } => {
-            1 + u128::from(*to) * 1_000_000 / u128::from(*from.max(&1))
+            (1 + u128::from(*to) * 1_000_000 / u128::from(*from.max(&1)), Reverse(0))
         }
-        Change::Without(_) | Change::HigherMaximum { .. } => 0,
+        Change::Without(_) => (0, Reverse(0)),
+        Change::HigherMaximum { to, .. } => (0, Reverse(*to)),
     };
     match (one, other) {
         (Some(one), Some(other)) => Some(if kept(&other) > kept(&one) { other } else { one }),

@@ -24,7 +24,6 @@ use rpc::service::enrolment_client::EnrolmentClient;
 use rpc::{Credentials, NewKey, Rotating};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout_at};
-use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use super::tasks::Files;
@@ -223,9 +222,8 @@ impl Clients {
             "this machine's Borglet knows no master: start it with --master, or join with a \
              token"
         );
-        let certify = async |mut client: EnrolmentClient<Channel>, request| {
-            client.certify_task(request).await
-        };
+        let certify =
+            async |channel, request| EnrolmentClient::new(channel).certify_task(request).await;
         let credentials = &self.0.credentials;
         renewal::ask_each(&masters, credentials, &request, TIMEOUT, certify, is_final).await
     }

@@ -48,9 +48,7 @@ impl OutputsHere {
             Bytes(part.map_or(BYTES_MAX, |part| part.min(BYTES_MAX)))
         })
     }
-}
 
-impl OutputsHere {
     /// Why outputs that are here are not in a package; empty if they become none.
     pub(crate) fn why_not_in_package(&self, instance: InstanceId, policy: &OutputPolicy) -> String {
         let Some(package) = &policy.package else { return String::new() };

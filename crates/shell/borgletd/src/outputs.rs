@@ -108,7 +108,11 @@ impl Files {
                 policy: policy.clone(),
                 since: wall_clock(),
             };
-            write(&directory, KEPT_FILE, &serde_json::to_string(&record.message())?)?;
+            let text = serde_json::to_string(&record.message())?;
+            if let Err(error) = write(&directory, KEPT_FILE, &text) {
+                self.discard_outputs(instance)?;
+                return Err(error);
+            }
         }
         for path in &policy.paths {
             let moved = move_beneath(&home, Path::new(path.as_str()), &kept);

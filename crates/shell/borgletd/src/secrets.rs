@@ -18,7 +18,6 @@ use process::renewal::{self, Masters, explained};
 use rpc::Rotating;
 use rpc::service::enrolment_client::EnrolmentClient;
 use tokio::time::{Instant, sleep};
-use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use super::task_files;
@@ -86,22 +85,22 @@ impl TaskSecrets {
         found.context("cannot get the secrets and addresses that its job names")
     }
 
-    /// Reads the secrets of a running task again, and writes those in files. Returns what names stand for now, and
-    /// whether a secret has another content.
+    /// Reads the secrets of a running task again, and writes those in files. Notes whether one has another content,
+    /// and returns what names stand for now.
     pub(super) async fn read_again(
         &self,
         launch: &Launch,
-    ) -> anyhow::Result<(BTreeMap<String, String>, bool)> {
+        changed: &mut bool,
+    ) -> anyhow::Result<BTreeMap<String, String>> {
         let answer = self.ask(launch.instance).await?;
         let contents = by_name(answer.secrets);
         let own = self.of(launch.instance);
-        let mut changed = false;
         for (position, name) in launch.desired.spec.secrets.values().enumerate() {
             let content = contents.get(name.as_str());
             let content = content.with_context(|| format!("no master has sent secret {name}"))?;
-            changed |= task_files::rewrite(&own.join(position.to_string()), content)?;
+            *changed |= task_files::rewrite(&own.join(position.to_string()), content)?;
         }
-        Ok((answer.names, changed))
+        Ok(answer.names)
     }
 
     /// Deletes the secrets of a task that has ended.
@@ -127,9 +126,8 @@ impl TaskSecrets {
             let masters = self.0.masters.all();
             ensure!(!masters.is_empty(), "this machine's Borglet knows no master");
             let request = v1::OpenSecretsRequest { instance: Some(instance.into()) };
-            let open = async |mut client: EnrolmentClient<Channel>, request| {
-                client.open_secrets(request).await
-            };
+            let open =
+                async |channel, request| EnrolmentClient::new(channel).open_secrets(request).await;
             let credentials = &self.0.credentials;
             let answered =
                 renewal::ask_each(&masters, credentials, &request, TIMEOUT, open, is_final).await;

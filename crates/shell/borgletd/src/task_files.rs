@@ -45,15 +45,18 @@ pub(super) fn remove(task: &TaskDirectory) {
 }
 
 /// Writes the files of a running task again. What its jail shows are these files themselves, so they stay the same
-/// files: one that is read meanwhile may have its old end. Returns whether one has another content.
-pub(super) fn rewrite_all(task: &TaskDirectory, launch: &Launch) -> anyhow::Result<bool> {
+/// files: one that is read meanwhile may have its old end. Notes whether one has another content.
+pub(super) fn rewrite_all(
+    task: &TaskDirectory,
+    launch: &Launch,
+    changed: &mut bool,
+) -> anyhow::Result<()> {
     let directory = task.path().join(DIRECTORY);
-    let mut changed = false;
     for (position, file) in launch.files().enumerate() {
         let path = directory.join(position.to_string());
-        changed |= rewrite(&path, &file.content)?;
+        *changed |= rewrite(&path, &file.content)?;
     }
-    Ok(changed)
+    Ok(())
 }
 
 /// Gives an existing file another content. Returns whether it had another one.

@@ -440,7 +440,7 @@ impl Files {
         Ok(Some((Launch { cpus, ..Launch::new(desired, alloc.as_ref(), uid) }, alloc)))
     }
 
-    /// An instance has ended: its outputs are kept, and its home directory is kept for its saver, if it has one, and discarded
+    /// An instance has ended: keeps its outputs, keeps its home directory if it has a saver, and discards it
     /// otherwise. Returns what is kept from now on.
     pub(super) fn leave(
         &self,

@@ -19,8 +19,8 @@ const CONTENT_BYTES_MAX: u64 = 64 << 10;
 pub(super) enum Command {
     /// Add a version of a secret, which may be new, from the standard input.
     ///
-    /// Jobs name it in secrets or secretEnv. Tasks that start from now on get this version; what
-    /// follows for those that run, onChange of their job says.
+    /// Jobs name it in secrets or secretEnv. Tasks that start from now on get this version. onChange of a
+    /// job says what happens to its tasks that run.
     Set {
         /// The name of the secret.
         name: SecretName,

@@ -57,20 +57,24 @@ pub(super) async fn repeat(
 
 /// The lines that are not among those before. What only became older did not change.
 fn new_lines(before: &[String], now: &[String]) -> String {
-    let key = |line: &String| {
-        line.split_whitespace().filter(|word| !is_age(word)).collect::<Vec<_>>().join(" ")
-    };
+    let key = |line: &String| without_ages(line);
     let before: BTreeSet<String> = before.iter().map(key).collect();
     let new = now.iter().filter(|line| !line.is_empty() && !before.contains(&key(line)));
     new.map(|line| format!("{line}\n")).collect()
 }
 
-/// Whether a word is a time as tables show it, such as 5s, 12m or 1h3m.
-fn is_age(word: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_digit() || matches!(c, '.' | 's' | 'm' | 'h' | 'd' | 'µ');
-    word.starts_with(|first: char| first.is_ascii_digit())
-        && word.ends_with(|last: char| last.is_ascii_alphabetic())
-        && word.chars().all(is_part)
+/// The words of a line without its times, which are numbers with a unit of [`Span`] after each.
+fn without_ages(line: &str) -> String {
+    let is_number = |word: &str| word.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let mut kept: Vec<&str> = Vec::new();
+    for word in line.split_whitespace() {
+        let is_unit = matches!(word, "µs" | "ms" | "s" | "m" | "h" | "d");
+        match kept.last() {
+            Some(number) if is_unit && is_number(number) => drop(kept.pop()),
+            _ => kept.push(word),
+        }
+    }
+    kept.join(" ")
 }
 
 /// Prints an answer.
@@ -571,12 +575,33 @@ mod tests {
     #[test]
     fn a_watch_shows_lines_that_changed_and_not_those_that_became_older() {
         let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
-        let before = lines("JOB  STATE    SINCE\nweb  running  5s\napi  pending  1m3s");
-        let now =
-            lines("JOB  STATE    SINCE\nweb  running  6s\napi  running  0s\n\nnew  pending  1ms");
+        let table = |rows: &[(&str, u64, &str)]| {
+            let row = |row: &(&str, u64, &str)| format!("{}  {}  {}\n", row.0, Span(row.1), row.2);
+            lines(&format!(
+                "JOB  STATE  SINCE  RESTARTS\n{}",
+                rows.iter().map(row).collect::<String>()
+            ))
+        };
+        let before = table(&[("web  running", 5_000_000, "3"), ("api  pending", 63_000_000, "0")]);
+        let mut now = table(&[
+            ("web  running", 5_400_000, "3"),
+            ("api  running", 0, "0"),
+            ("new  pending", 1_000, "0"),
+        ]);
+        now.insert(3, String::new());
         assert_eq!(new_lines(&[], &before), before.join("\n") + "\n");
-        assert_eq!(new_lines(&before, &now), "api  running  0s\nnew  pending  1ms\n");
+        assert_eq!(new_lines(&before, &now), "api  running  0 s  0\nnew  pending  1 ms  0\n");
         assert_eq!(new_lines(&now, &now), "");
+        // Every unit is a time, and no other number is.
+        for age in
+            [999, 120_000, 59_000_000, 250_000_000, 4_000_000_000, 90_000_000_000, 86_400_000_000]
+        {
+            let older = table(&[("web  running", age, "3"), ("api  pending", age, "0")]);
+            assert_eq!(new_lines(&before, &older), "", "{}", Span(age));
+            let restarted = table(&[("web  running", age, "4")]);
+            let line = format!("web  running  {}  4\n", Span(age));
+            assert_eq!(new_lines(&before, &restarted), line);
+        }
     }
 
     #[test]

@@ -363,10 +363,34 @@ fn style_length(text: &str) -> Option<usize> {
     let parameters = text.strip_prefix(STYLE)?;
     let end = parameters.find(|c: char| !c.is_ascii_digit() && !matches!(c, ';' | ':'))?;
     let (parameters, after) = parameters.split_at(end);
-    let number = |text: &str| text.trim_start_matches('0') == "8";
-    let hides = parameters.split([';', ':']).any(number);
     let length = STYLE.len() + end + 1;
-    (after.starts_with('m') && !hides && length <= STYLE_BYTES_MAX).then_some(length)
+    (after.starts_with('m') && length <= STYLE_BYTES_MAX && shows_text(parameters))
+        .then_some(length)
+}
+
+/// Whether parameters of colours and styles are complete and leave text to be seen: none of them is 8, but as a
+/// part of a colour, as in `38;5;8` and `48;2;8;8;8`.
+fn shows_text(parameters: &str) -> bool {
+    let mut parameters = parameters.split(';').map(|parameter| parameter.trim_start_matches('0'));
+    while let Some(parameter) = parameters.next() {
+        match parameter {
+            "38" | "48" | "58" => {
+                let numbers = match parameters.next() {
+                    Some("5") => 1,
+                    Some("2") => 3,
+                    _ => return false,
+                };
+                let is_number = |parameter: &str| !parameter.contains(':');
+                let of_colour = parameters.by_ref().take(numbers);
+                if of_colour.filter(|parameter| is_number(parameter)).count() < numbers {
+                    return false;
+                }
+            }
+            _ if parameter.split(':').next() == Some("8") => return false,
+            _ => {}
+        }
+    }
+    true
 }
 
 #[cfg(test)]
@@ -384,6 +408,15 @@ mod tests {
             ("\x1b]0;title\x07\n", "\\u{1b}]0;title\\u{7}\n"),
             ("\x1b[8msecret\x1b[01;08m\n", "\\u{1b}[8msecret\\u{1b}[01;08m\n"),
             ("a\x1b[31", "a\\u{1b}[31"),
+            // 8 hides text, but not as a part of a colour.
+            ("\x1b[8ma\x1b[1;8mb\x1b[8:1mc", "\\u{1b}[8ma\\u{1b}[1;8mb\\u{1b}[8:1mc"),
+            ("\x1b[38;5;8mgrey", "\x1b[38;5;8mgrey\x1b[m"),
+            ("\x1b[48;2;8;8;8mdark", "\x1b[48;2;8;8;8mdark\x1b[m"),
+            ("\x1b[1;058;5;08;4mline", "\x1b[1;058;5;08;4mline\x1b[m"),
+            ("\x1b[38:5:8;4:3mcurly", "\x1b[38:5:8;4:3mcurly\x1b[m"),
+            ("\x1b[38;5;8;8mx\x1b[38;2;1;2;3;8my", "\\u{1b}[38;5;8;8mx\\u{1b}[38;2;1;2;3;8my"),
+            ("\x1b[38:5:1;8mx\x1b[38;5;1:2;8my", "\\u{1b}[38:5:1;8mx\\u{1b}[38;5;1:2;8my"),
+            ("\x1b[38mx\x1b[38;8my\x1b[48;2;8;8mz", "\\u{1b}[38mx\\u{1b}[38;8my\\u{1b}[48;2;8;8mz"),
             ("\x1b\x1b[32mx\u{9b}31m", "\\u{1b}\x1b[32mx\\u{9b}31m\x1b[m"),
         ] {
             assert_eq!(coloured(line.as_bytes()), shown, "{line:?}");

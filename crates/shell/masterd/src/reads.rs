@@ -17,7 +17,7 @@ use cell::{Cell, Job, MachineState};
 use model::{JobName, LabelQuery, TaskIndex, TaskSelection, Time, UserName};
 use tonic::Status;
 
-use self::rejections::{no_such_job, no_such_machine};
+use self::rejections::{no_such_job, no_such_machine, no_such_task};
 use crate::caller::Caller;
 use crate::view::View;
 
@@ -302,11 +302,7 @@ fn selection_within(
     let tasks = selection(tasks)?;
     match tasks.is_within(of) {
         true => Ok(tasks),
-        false => {
-            let (owner, name, last) = (&job.owner, &job.spec.name, job.size().saturating_sub(1));
-            let text = format!("{owner}/{name} has tasks 0 to {last} only");
-            Err(Status::invalid_argument(text))
-        }
+        false => Err(no_such_task(job)),
     }
 }
 
@@ -314,7 +310,7 @@ fn selection_within(
 mod tests {
     use std::collections::BTreeMap;
 
-    use cell::{Mutation, Op, RequestId, SetCapability};
+    use cell::{Mutation, Op, RequestId, ResizeJob, SetCapability};
     use model::{Capability, SessionId};
     use spec::{JobSpec, TaskOverride, TaskSpec};
 
@@ -414,6 +410,27 @@ mod tests {
         assert_eq!(twice, Ok(vec!["log".to_owned(), "web".to_owned()]));
         let none = shown(&cell, &["web", "wep"], true);
         assert_eq!(none, Err("there is no job ana/wep; the nearest is ana/web".to_owned()));
+    }
+
+    #[test]
+    fn a_task_that_a_job_does_not_have_is_named_with_those_it_has() {
+        let mut cell = cell(&[("web", 3), ("none", 1)]);
+        let owner: UserName = "ana".parse().expect("a name");
+        let id = RequestId { session: SessionId(1), sequence: 3 };
+        let job = "none".parse().expect("a name");
+        let none = ResizeJob { owner: owner.clone(), job, tasks: 0, expected: None };
+        let mutation = Mutation::ResizeJob(none);
+        cell.apply(Time(4), &Op::Request { id, by: owner, mutation });
+        for (name, why) in [
+            ("web", "ana/web has tasks 0 to 2 only"),
+            ("none", "ana/none has no tasks: bourg resize ana/none 1 starts one"),
+        ] {
+            let job = cell.jobs().find(|job| job.spec.name.as_str() == name).expect("a job");
+            let range = v1::IndexRange { first: 3, last: 3 };
+            let tasks = Some(v1::TaskSelection { all: false, ranges: vec![range] });
+            let refused = selection_of(job, tasks).expect_err("there is none");
+            assert_eq!((refused.code(), refused.message()), (tonic::Code::InvalidArgument, why));
+        }
     }
 
     #[test]

@@ -151,8 +151,7 @@ impl Renewed {
     async fn renew(&mut self) -> anyhow::Result<()> {
         let key = NewKey::generate()?;
         let request = v1::RenewRequest { signing_request: key.request_pem()? };
-        let renew =
-            async |mut client: EnrolmentClient<Channel>, request| client.renew(request).await;
+        let renew = async |channel, request| EnrolmentClient::new(channel).renew(request).await;
         let masters = self.masters.all();
         // A lagging replica may not know a certificate that the next one does.
         let answer = ask_each(&masters, &self.credentials, &request, TIMEOUT, renew, |_| false);
@@ -212,7 +211,7 @@ pub async fn ask_each<M: Clone, T>(
     credentials: &Rotating,
     message: &M,
     time: Duration,
-    call: impl AsyncFn(EnrolmentClient<Channel>, Request<M>) -> Result<Response<T>, Status>,
+    call: impl AsyncFn(Channel, Request<M>) -> Result<Response<T>, Status>,
     is_final: impl Fn(&Status) -> bool,
 ) -> anyhow::Result<T> {
     let mut failed = anyhow::anyhow!("no master is known");
@@ -220,7 +219,7 @@ pub async fn ask_each<M: Clone, T>(
         let channel = rpc::transport::connect(master, credentials, &Expect::Role(Role::Master))?;
         let mut request = Request::new(message.clone());
         request.set_timeout(time);
-        match call(EnrolmentClient::new(channel), request).await {
+        match call(channel, request).await {
             Ok(answer) => return Ok(answer.into_inner()),
             // The address belongs to another cell: the other masters may still answer.
             Err(status) if rpc::transport::distrusts(&status).is_some() => {

@@ -7,9 +7,8 @@ use serde_json::Value;
 
 use crate::borglets::Machine;
 use crate::cell::Cell;
-use crate::enrolment::free_address;
 use crate::eventually::until;
-use crate::pages::Of;
+use crate::monitoring::Monitoring;
 use crate::tools::needs;
 
 /// An exporter on every machine.
@@ -106,7 +105,6 @@ fn its_task_leaves_a_drained_machine_last() {
 #[test]
 fn prometheus_scrapes_a_node_exporter_on_every_machine() {
     needs("prometheus-node-exporter", "prometheus-node-exporter");
-    needs("prometheus", "prometheus");
     let cell = Cell::start_with(&["--machines", "3"]);
     cell.write(
         "exporter.bcl",
@@ -118,34 +116,14 @@ fn prometheus_scrapes_a_node_exporter_on_every_machine() {
     );
     cell.ok("bourg run exporter.bcl");
     until("it runs on all three", || healthy_on(&cell, "exporter").len() == 3);
-    cell.ok("bourg user add prometheus");
-    let config = include_str!("../../../../../examples/monitoring/prometheus.yml");
-    let config = config
-        .replace("scrape_interval: 15s", "scrape_interval: 1s")
-        .replace("evaluation_interval: 15s", "evaluation_interval: 1s")
-        .replace("refresh_interval: 15s", "refresh_interval: 1s")
-        .replace("master.cc.borg", Of::Master.server_name())
-        .replace("borglet.cc.borg", Of::Borglet.server_name())
-        .replace("m1.example:7800", &Of::Master.address(&cell));
-    cell.write("prometheus/prometheus.yml", config);
-    let alerts = include_str!("../../../../../examples/monitoring/alerts.yml");
-    cell.write("prometheus/alerts.yml", alerts);
-    let web = free_address();
-    let listen = format!("--web.listen-address={web}");
-    let flags = ["--config.file=prometheus/prometheus.yml", "--storage.tsdb.path=series", &listen];
-    let prometheus = cell.start("prometheus", &flags);
-    let asks =
-        |query: &str| cell.types(&format!("promtool query instant http://{web} '{query}'")).stdout;
+    let monitoring = Monitoring::start(&cell);
+    let asks = |query: &str| monitoring.asks(query);
     until("every machine's exporter is up", || {
         asks("up{job=\"exporter\"} == 1").lines().count() == 3
     });
     until("each has a load", || asks("node_load1").lines().count() == 3);
     let loads = asks("node_load1");
     for machine in machines(&cell) {
-        assert!(
-            loads.contains(&format!("machine=\"{machine}\"")),
-            "{loads}{}",
-            prometheus.stderr()
-        );
+        assert!(loads.contains(&format!("machine=\"{machine}\"")), "{loads}{}", monitoring.said());
     }
 }

@@ -69,6 +69,7 @@ mod machine_shares;
 mod machines;
 mod memory;
 mod metrics;
+mod monitoring;
 mod moved;
 mod moved_masters;
 mod networks;

@@ -52,7 +52,7 @@ fn outputs_are_fetched_after_the_end_over_restarts_of_the_machine() {
         (
             "bourg cp r/1:scratch .",
             2,
-            "'scratch' is no output of the task, and what is none is removed with the task: its job keeps out, \
+            "'scratch' is no output of the task. The machine keeps only the outputs that its job names: out, \
              result.txt",
         ),
         ("bourg cp r/1:out/none .", 2, "the task has not left 'out/none'"),

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::cell::Cell;
-use crate::enrolment::free_address;
 use crate::eventually::until;
+use crate::monitoring::Monitoring;
 use crate::pages::{Of, page};
 use crate::tools::needs;
 
@@ -174,36 +174,18 @@ fn every_master_lists_the_running_tasks_that_serve_metrics_for_prometheus() {
     assert_eq!(list(""), [Value::Null; 0]);
 }
 
-/// With the configuration that the example has: only names and addresses differ.
 #[test]
 fn a_prometheus_with_a_certificate_of_the_cell_scrapes_every_task() {
-    needs("prometheus", "prometheus");
     let cell = Cell::start();
     run_hello(&cell);
-    cell.ok("bourg user add prometheus");
-    let config = include_str!("../../../../../examples/monitoring/prometheus.yml");
-    let config = config
-        .replace("scrape_interval: 15s", "scrape_interval: 1s")
-        .replace("evaluation_interval: 15s", "evaluation_interval: 1s")
-        .replace("refresh_interval: 15s", "refresh_interval: 1s")
-        .replace("master.cc.borg", Of::Master.server_name())
-        .replace("borglet.cc.borg", Of::Borglet.server_name())
-        .replace("m1.example:7800", &Of::Master.address(&cell));
-    cell.write("prometheus/prometheus.yml", config);
-    let alerts = include_str!("../../../../../examples/monitoring/alerts.yml");
-    cell.write("prometheus/alerts.yml", alerts);
-    let web = free_address();
-    let listen = format!("--web.listen-address={web}");
-    let flags = ["--config.file=prometheus/prometheus.yml", "--storage.tsdb.path=series", &listen];
-    let prometheus = cell.start("prometheus", &flags);
-    let asks =
-        |query: &str| cell.types(&format!("promtool query instant http://{web} '{query}'")).stdout;
+    let monitoring = Monitoring::start(&cell);
+    let asks = |query: &str| monitoring.asks(query);
     let up = |job: &str| asks(&format!("up{{user=\"root\",job=\"{job}\"}} == 1")).lines().count();
     until("every task is up", || up("hello") == 3);
     until("the master is up", || asks("up{job=\"bourg-master\"}").contains("=> 1 @"));
     until("the machine is up", || asks("up{job=\"bourg-machine\"}").contains("=> 1 @"));
     let of_one = asks("example_requests_total{cell=\"dev\",task=\"2\"}");
-    assert!(of_one.contains("machine=\""), "{of_one}{}", prometheus.stderr());
+    assert!(of_one.contains("machine=\""), "{of_one}{}", monitoring.said());
     until("the rules are evaluated", || asks("bourg:tasks_up:ratio_avg1h").contains("=> 1 @"));
     // A task that comes later is found, and one that is gone is forgotten.
     cell.ok("bourg resize hello 4");

@@ -194,7 +194,7 @@ fn several_jobs_of_a_file_are_told_apart_and_those_that_are_there_have_no_times(
     }
     let said = cell.types("bourg wait one").stderr;
     assert_eq!(said, " scheduled 1/1 · running 1/1 · healthy 1/1\n");
-    // Whoever reads no further ends the command, and not with a panic.
+    // A reader that closes the pipe ends the command without a panic.
     let said = cell.ok("bourg run two.bcl 2>&1 | head -n 1; bourg kill one two 2>&1 | true");
     assert!(!said.contains("panicked"), "{said}");
 }

@@ -22,7 +22,8 @@ use crate::cgroup::{CgroupError, Hierarchy, Limits, Sharing, TaskCgroup};
 use crate::error::At;
 use crate::machine::ephemeral_ports;
 use crate::{FileError, sys};
-pub(crate) use program::{Rule, UNPRIVILEGED};
+pub(crate) use program::Rule;
+pub use program::UNPRIVILEGED;
 
 /// The kernel cannot check which ports are bound.
 #[derive(Debug, thiserror::Error)]

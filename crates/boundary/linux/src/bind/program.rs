@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use crate::sys::Instruction;
 
 /// The first port that every user may bind; those below need `NET_BIND_SERVICE`.
-pub(crate) const UNPRIVILEGED: u16 = 1_024;
+pub const UNPRIVILEGED: u16 = 1_024;
 
 /// Which ports may be bound, over TCP and UDP, at every address.
 #[derive(Clone, Copy, Debug)]

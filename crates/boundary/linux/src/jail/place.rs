@@ -11,19 +11,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2, readlinkat};
+use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat, readlinkat};
 use nix::sys::stat::{FileStat, Mode, fstat, fstatat, mkdirat};
 use nix::unistd::{Gid, Uid, UnlinkatFlags, fchownat, symlinkat, unlinkat};
 
 use super::{JailError, relative};
 use crate::FileError;
 use crate::error::At;
+use crate::sys;
 
 /// How many directories are created, and dangling links followed, for one path.
 const STEPS_MAX: u32 = 64;
-/// How often the kernel is asked again for a path that it could not resolve because somebody has just
-/// mounted or renamed something.
-const ATTEMPTS_MAX: u32 = 1_000;
 
 /// The owner of files: user and group.
 pub(super) type Owner = (u32, u32);
@@ -191,13 +189,7 @@ pub(super) fn resolve_in(root: BorrowedFd<'_>, path: &Path, flags: OFlag) -> nix
     // A link of /proc would lead to what this process has open.
     let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
     let how = OpenHow::new().flags(flags | OFlag::O_CLOEXEC).resolve(resolve);
-    let mut left = ATTEMPTS_MAX;
-    loop {
-        match openat2(root, path, how) {
-            Err(Errno::EAGAIN | Errno::EINTR) if left > 0 => left -= 1,
-            opened => return opened,
-        }
-    }
+    sys::open_resolved(root, path, how)
 }
 
 /// What was read of a regular file.

@@ -8,10 +8,32 @@ mod mounts;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
 
 use nix::dir::OwningIter;
+use nix::errno::Errno;
+use nix::fcntl::{OpenHow, openat2};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 use nix::unistd::ForkResult;
+
+/// How often the kernel is asked again for a path that it could not resolve because somebody has just
+/// mounted or renamed something.
+const ATTEMPTS_MAX: u32 = 1_000;
+
+/// Opens a path below a directory as `how` says.
+pub(crate) fn open_resolved(
+    root: BorrowedFd<'_>,
+    path: &Path,
+    how: OpenHow,
+) -> nix::Result<OwnedFd> {
+    let mut left = ATTEMPTS_MAX;
+    loop {
+        match openat2(root, path, how) {
+            Err(Errno::EAGAIN | Errno::EINTR) if left > 0 => left -= 1,
+            opened => return opened,
+        }
+    }
+}
 
 pub(crate) use mounts::{attach_mount, clone_mount, map_owners, set_mount};
 

@@ -6,15 +6,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path};
 
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2, renameat};
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, renameat};
 use nix::sys::stat::{Mode, mkdirat};
 
+use crate::sys;
+
 /// Moves what is at a path below one directory to the same path below another one, of the same file
-/// system, and returns whether there was anything. No link is followed, neither on the way nor at the end:
-/// a link is moved as it is.
+/// system, and returns whether there was anything: what is behind a link or a file counts as nothing. A link
+/// at the end is moved as it is.
 ///
 /// # Errors
-/// If the path is not relative and plain, a link is on the way, or the kernel returns an error.
+/// If the path is not relative and plain, or the kernel returns an error.
 pub fn move_beneath(from: &Path, path: &Path, to: &Path) -> io::Result<bool> {
     let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
     let (true, Some(name)) = (plain, path.file_name()) else {
@@ -51,13 +53,7 @@ fn directory(root: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
     let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS;
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-    loop {
-        // The kernel gives up if something outside is renamed at the same time.
-        match openat2(&root, path, OpenHow::new().flags(flags).resolve(resolve)) {
-            Err(Errno::EAGAIN | Errno::EINTR) => {}
-            opened => return opened,
-        }
-    }
+    sys::open_resolved(root.as_fd(), path, OpenHow::new().flags(flags).resolve(resolve))
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ fn a_gang_starts_whole_and_holds_nothing_before() {
     assert_eq!((reserved.job, reserved.at), (CollectionId(8), at(60)));
     assert_eq!(pass.enabled, [Enabled { job: CollectionId(9), tasks: 3 }]);
     assert_eq!(busy.used(&crate::made::user("a")), amounts(0, 0));
-    // All that ran has ended: the gang is first, whoever is poorer by now.
+    // Everything has ended: the gang starts first, although other users have smaller shares now.
     busy.ended(at(40), CollectionId(9), 3);
     busy.ended(at(41), CollectionId(7), 1);
     assert_eq!(enabled(&mut busy, 41, 4), [(8, 4)]);

@@ -18,14 +18,12 @@ fn shared(
     // Ties go to B, who waits longer.
     let jobs = vec![job(1, "b", 1_000, amounts(b.0, b.1)), job(2, "a", 1_000, amounts(a.0, a.1))];
     let mut queue = queue_of(skipping(capacity), jobs);
-    for (name, dimension) in weights {
-        let own: Vec<_> = weights.iter().filter(|(other, _)| other == name).collect();
-        let mut of_user = ShareWeights::default();
-        for (_, dimension) in own {
-            of_user = of_user.with(*dimension, DOUBLE).expect("a weight");
-        }
-        let _ = dimension;
-        queue.set_weights(at(10), &user(name), of_user);
+    for name in ["a", "b"] {
+        let own = weights.iter().filter(|(other, _)| *other == name);
+        let weights = own.fold(ShareWeights::default(), |weights, (_, dimension)| {
+            weights.with(*dimension, DOUBLE).expect("a weight")
+        });
+        queue.set_weights(at(10), &user(name), weights);
     }
     queue.pass(at(10), capacity);
     let tasks = |name: &str, each: u64| queue.used(&user(name)).cpu.0 / each;

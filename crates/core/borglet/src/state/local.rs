@@ -134,7 +134,7 @@ impl Local {
         }
     }
 
-    /// Whether it has to read its secrets and names again, as an order says of it: once for each time that it is told.
+    /// The effect if an order tells it to read its secrets and names again, once for each number.
     pub(super) fn reads_again(&mut self, new: &Desired) -> Option<Effect> {
         if !matches!(self.phase, Phase::Running(_))
             || new.reads_again == 0

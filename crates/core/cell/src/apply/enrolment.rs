@@ -196,6 +196,13 @@ impl Cell {
             if used.key != key {
                 return Err(Rejection::TokenUsed(name.clone()));
             }
+            // A name is admitted once, also if its machine was removed or revoked since.
+            let is_there = self.machine_named(name).is_some()
+                && self.accepts_machine(name, &used.certificate.serial);
+            if token.many.is_some() && !is_there {
+                let (machine, token) = (name.clone(), token.machine.clone());
+                return Err(Rejection::NotAdmitted { machine, token, why: NotAdmitted::Known });
+            }
             let machine = self.known_or_new_machine(name, address, events)?;
             return Ok(Reply::Enrolled { machine, certificate: used.certificate });
         }
@@ -217,7 +224,7 @@ impl Cell {
     }
 
     /// Whether an unexpired token admits a machine that has not used it. One for many admits new
-    /// machines only, so that whoever has it takes the place of no other machine.
+    /// machines only, so that it cannot be used in the place of another machine.
     fn token_admits(&self, token: &Token, name: &MachineName) -> Result<(), Rejection> {
         let why = match &token.many {
             None if *name == token.machine => return Ok(()),

@@ -15,7 +15,7 @@ use spec::{JobSpec, limits};
 
 use super::Events;
 use super::quota::charged_bands;
-use crate::feasibility::{Offer, is_available, suits};
+use crate::feasibility::{Offer, VariantsOfPackage, is_available, suits, suits_with};
 use crate::{Cell, Job, LeftOut, MachineTasks, TaskState, Total};
 
 impl Cell {
@@ -39,7 +39,8 @@ impl Cell {
     /// The machines that suit a description, in the order in which they were added.
     #[must_use]
     pub fn suited(&self, owner: &UserName, spec: &JobSpec) -> Vec<MachineId> {
-        let suited = self.machines.iter().filter(|machine| suits(self, owner, spec, machine));
+        let variants = VariantsOfPackage::of(self, owner, spec);
+        let suited = self.machines.iter().filter(|machine| suits_with(&variants, spec, machine));
         suited.map(|machine| machine.id).collect()
     }
 
@@ -137,14 +138,15 @@ impl Cell {
             return;
         }
         let Some(tasks) = job.machine_tasks() else { return };
-        let free = tasks.free_row(job.rows());
-        if let Err(why) = self.room_for_machine(job, free.is_none()) {
+        let new_row = !tasks.has_free_row(job.rows());
+        if let Err(why) = self.room_for_machine(job, new_row) {
             if tasks.why_left_out(machine) != Some(why) {
                 self.edit_machine_tasks(id, |tasks| tasks.leave_out(machine, why));
                 self.lacking.insert(id);
             }
             return;
         }
+        let free = tasks.free_row(job.rows());
         let index = free.unwrap_or(TaskIndex(job.rows()));
         self.edit_machine_tasks(id, |tasks| tasks.give(index, machine));
         self.lacks_less(id);
@@ -215,7 +217,11 @@ impl Cell {
         }
     }
 
-    fn edit_machine_tasks(&mut self, id: CollectionId, edit: impl FnOnce(&mut MachineTasks)) {
+    pub(super) fn edit_machine_tasks(
+        &mut self,
+        id: CollectionId,
+        edit: impl FnOnce(&mut MachineTasks),
+    ) {
         if let Some(tasks) = self.jobs.get_mut(id).and_then(|job| job.machine_tasks.as_mut()) {
             edit(tasks);
         }

@@ -11,7 +11,7 @@ use super::Events;
 use super::quota::charged_bands;
 use crate::lifecycle::Transition;
 use crate::state::Tallied;
-use crate::{Cell, Job, JobState, LastIncarnation, Placement, TaskState};
+use crate::{Cell, Job, JobState, LastIncarnation, MachineTasks, Placement, TaskState};
 
 /// How an incarnation on a machine ends when the task gets another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -285,6 +285,8 @@ impl Cell {
         let now = self.time;
         self.every_machine.remove(&id);
         self.lacking.remove(&id);
+        // A restart looks at all machines again.
+        self.edit_machine_tasks(id, MachineTasks::clear_left_out);
         self.update_ends_with_job(id);
         let Some(job) = self.jobs.get_mut(id) else { return };
         let (transition, kind) = (death.transition(), EventKind::of(&death, None));

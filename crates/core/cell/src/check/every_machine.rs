@@ -117,6 +117,6 @@ impl Cell {
     }
 
     fn has_room(&self, job: &Job, tasks: &MachineTasks) -> bool {
-        self.room_for_machine(job, tasks.free_row(job.rows()).is_none()).is_ok()
+        self.room_for_machine(job, !tasks.has_free_row(job.rows())).is_ok()
     }
 }

@@ -149,12 +149,20 @@ pub fn fits(ask: &Request<'_>, offer: &Offer<'_>) -> Result<(), UnschedulableRea
 /// the hard constraints, and each package has a variant for it. Its size and state do not matter: its task waits.
 #[must_use]
 pub fn suits(cell: &Cell, owner: &UserName, spec: &JobSpec, machine: &Machine) -> bool {
+    suits_with(&VariantsOfPackage::of(cell, owner, spec), spec, machine)
+}
+
+/// The same, with the variants of the packages of the description: they are those of every machine.
+pub(crate) fn suits_with(
+    variants: &[VariantsOfPackage],
+    spec: &JobSpec,
+    machine: &Machine,
+) -> bool {
     let attributes = machine.attributes();
     let mut hard = spec.task.constraints.iter().filter(|constraint| constraint.hard);
-    let variants = || VariantsOfPackage::of(cell, owner, spec);
     *machine.report != MachineReport::default()
         && hard.all(|constraint| constraint.matches(attributes))
-        && variants::missing(&variants(), machine).is_none()
+        && variants::missing(variants, machine).is_none()
 }
 
 /// Whether a machine that is offered takes tasks at all: it answers, and is not being drained.

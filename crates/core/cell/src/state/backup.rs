@@ -2,7 +2,7 @@
 
 use model::{LogIndex, Time, UserName};
 
-/// The last checkpoint of the cell as it was then that was sent whole to who saves it.
+/// The last checkpoint of the whole cell that was sent completely to the user who saves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastBackup {
     /// The index as of which the cell was saved.

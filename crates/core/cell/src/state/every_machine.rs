@@ -94,9 +94,19 @@ impl MachineTasks {
         self.left_out.insert(machine, why);
     }
 
-    /// The first of so many rows that belongs to no machine.
+    /// No machine waits for a task any more.
+    pub(crate) fn clear_left_out(&mut self) {
+        self.left_out = OrdMap::new();
+    }
+
+    /// Whether one of so many rows belongs to no machine.
+    pub(crate) fn has_free_row(&self, rows: u32) -> bool {
+        self.machines.len() < rows as usize
+    }
+
+    /// The first of so many rows that belongs to no machine. Walks through them.
     pub(crate) fn free_row(&self, rows: u32) -> Option<TaskIndex> {
-        if self.machines.len() >= rows as usize {
+        if !self.has_free_row(rows) {
             return None;
         }
         (0..rows).map(TaskIndex).find(|index| !self.machines.contains_key(index))

@@ -161,14 +161,23 @@ impl Cell {
 
     /// What a task of a job would read; `None`: one without an override.
     fn present(&self, owner: &UserName, spec: &JobSpec, index: Option<TaskIndex>) -> PresentInputs {
-        let newest = |name| self.secret(owner, name).and_then(|secret| secret.newest());
-        let secrets = spec.secrets().map(|name| newest(name).map_or(0, |newest| newest.number));
+        let secrets = self.newest_secrets(owner, spec).collect();
         let names = match index {
             Some(index) => spec.task(index).names(),
             None => spec.task.names(),
         };
         let names = names.iter().map(|name| self.resolve(owner, name).ok().map(|at| digest(&at)));
-        PresentInputs { secrets: secrets.collect(), names: names.collect() }
+        PresentInputs { secrets, names: names.collect() }
+    }
+
+    /// The newest version of each secret that a description names, in its order; 0: there is none.
+    fn newest_secrets<'a>(
+        &'a self,
+        owner: &'a UserName,
+        spec: &'a JobSpec,
+    ) -> impl Iterator<Item = u32> + 'a {
+        let newest = |name| self.secret(owner, name).and_then(|secret| secret.newest());
+        spec.secrets().map(move |name| newest(name).map_or(0, |newest| newest.number))
     }
 
     /// What the running tasks of a job should learn of at a time, and have not been told yet.
@@ -221,8 +230,7 @@ impl Cell {
             return Vec::new();
         };
         let spec = job.described(index);
-        let present = self.present(&job.owner, spec, None);
-        let versions = inputs.secrets.iter().copied().zip(present.secrets);
+        let versions = inputs.secrets.iter().copied().zip(self.newest_secrets(&job.owner, spec));
         let all = spec.secrets().zip(versions);
         let mut older: Vec<_> = all
             .filter(|(_, (has, newest))| has != newest)

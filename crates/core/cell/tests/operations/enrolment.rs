@@ -74,6 +74,8 @@ fn a_token_for_many_machines_admits_new_ones_until_it_is_spent() {
         done
         > enrol-as rack-3 7 4 r3:1 25
         refused: the join token for machines rack* has admitted 2 machines, as many as it may: ask an administrator for another (bourg machine token rack --uses NUMBER)
+        > enrol-as rack-1 7 1 r1:1 26
+        refused: there is a machine rack-1, or its name is revoked, and this join token is for new machines: ask an administrator for a token of its own (bourg machine token rack-1)
         > enrol-as rack-1 7 5 r1:1 26
         refused: the join token for machine rack-1 was already used with another key: if that was not you, have the machine revoked (bourg machine revoke rack-1); ask an administrator for another token (bourg machine token rack-1)
         > show credentials

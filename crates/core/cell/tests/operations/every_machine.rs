@@ -120,6 +120,40 @@ fn growth_beyond_the_quota_waits_for_quota() {
     "#]]);
 }
 
+/// A job that dies forgets whom it left out: after its restart that is decided anew, and quota is waited for again.
+#[test]
+fn what_was_left_out_before_a_restart_is_taken_up_after_it() {
+    session(&expect![[r#"
+        > grant ana production cpu=300 ram=1024
+        GRANT_QUOTA 1: ana production 0.3 cores and 1 GiB from 0 s by root
+        grant 1
+        > meter on
+        METER_QUOTA on
+        done
+        > submit ana/exporter 1 everywhere=yes cpu=150
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
+        job 1
+        > machine m3 cpu=4000 ram=8192
+        UPDATE machine 3 to 4 cores, 8 GiB
+        > kill ana/exporter
+        KILL 1-0-1 (by ana)
+        KILL 1-1-1 (by ana)
+        KILL job 1 (by ana)
+        killed 2
+        > restart ana/exporter
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-2 (new)
+        SUBMIT 1-1-2 (new)
+        2 start
+        > grant ana production cpu=150 ram=64
+        GRANT_QUOTA 2: ana production 0.15 cores and 64 MiB from 0 s by root
+        SUBMIT 1-2-1 (new)
+        grant 2
+    "#]]);
+}
+
 /// Everything else leaves a machine first.
 #[test]
 fn its_task_leaves_a_drained_machine_last() {

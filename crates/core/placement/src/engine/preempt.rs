@@ -110,7 +110,7 @@ impl Engine {
         let colocated = self.colocated(class, slot);
         let Offer { free_ports, planned_ports, free_addresses, free_cores, .. } =
             self.machines.offer(slot, machine, colocated);
-        // A port that a task has which stays is not free, whoever else leaves it.
+        // A port of a task that stays is not free.
         let stays: Vec<u16> = machine
             .instances()
             .iter()
@@ -138,7 +138,7 @@ impl Engine {
         if helps(&staying, &leaving_ports) {
             return None;
         }
-        // Whoever has one of its static ports first. Then lowest priority first, and the largest of those
+        // Tasks with one of its static ports first. Then lowest priority first, and the largest of those
         // first: fewer have to leave.
         candidates.sort_by_key(|(priority, demand, id)| {
             let Resources { cpu, ram, .. } = demand.reservation;

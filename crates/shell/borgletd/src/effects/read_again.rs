@@ -17,15 +17,15 @@ impl Executor {
     pub(super) fn read_again(&self, launch: Launch) {
         let this = self.clone();
         tokio::spawn(async move {
-            let instance = launch.instance;
+            let (instance, mut changed) = (launch.instance, false);
             for _ in 0..ATTEMPTS_MAX {
-                match this.write_again(&launch).await {
-                    Ok(true) => {
+                match this.write_again(&launch, &mut changed).await {
+                    Ok(()) if changed => {
                         this.deliver(instance, "signal", TaskDirectory::hang_up).await;
                         return;
                     }
                     // What has changed are its variables, which it keeps.
-                    Ok(false) => return,
+                    Ok(()) => return,
                     Err(error) => tracing::warn!("cannot tell {instance} what changed: {error:#}"),
                 }
                 tokio::time::sleep(RETRY).await;
@@ -36,15 +36,21 @@ impl Executor {
         });
     }
 
-    /// Whether a file has another content now.
-    async fn write_again(&self, launch: &Launch) -> anyhow::Result<bool> {
+    /// Writes the files, and notes whether one has another content now, also when a later one fails.
+    async fn write_again(&self, launch: &Launch, changed: &mut bool) -> anyhow::Result<()> {
         let _turn = self.read_turn.lock().await;
-        let (names, changed) = self.provided.secrets.read_again(launch).await?;
+        let names = self.provided.secrets.read_again(launch, changed).await?;
         let (files, launch) = (self.files.clone(), launch.clone().told(names));
         let rewritten = tokio::task::spawn_blocking(move || {
-            task_files::rewrite_all(&files.task(launch.instance)?, &launch)
+            let mut changed = false;
+            let task = files.task(launch.instance);
+            let written =
+                task.and_then(|task| task_files::rewrite_all(&task, &launch, &mut changed));
+            (written, changed)
         });
-        Ok(rewritten.await?? || changed)
+        let (written, rewritten) = rewritten.await?;
+        *changed |= rewritten;
+        written
     }
 
     fn is_there(&self, launch: &Launch) -> bool {

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use borglet::{Exceeded, KeepAtMost, KeptLog, outdated};
+use linux::tree::Used;
 use model::{Bytes, InstanceId, Span};
 use process::clock::wall_clock;
 use spec::OutputPolicy;
@@ -17,6 +18,8 @@ use crate::tasks::Files;
 
 /// The interval of checks; what is kept anew is checked at once.
 const INTERVAL: Duration = Duration::from_secs(5);
+/// How long outputs are measured again after they were found: they may still be moved there.
+const SETTLES: Duration = Duration::from_secs(60);
 
 /// The outputs that are known.
 #[derive(Debug, Default)]
@@ -76,16 +79,27 @@ impl OutputIndex {
         let there: HashSet<InstanceId> = files.with_outputs()?.into_iter().collect();
         self.known.retain(|instance, _| there.contains(instance));
         for instance in there {
-            if self.known.contains_key(&instance) {
+            if let Some(known) = self.known.get_mut(&instance) {
+                if now - known.seen < SETTLES {
+                    known.bytes = measured(files, instance);
+                }
                 continue;
             }
-            let record = files.output_record(instance).unwrap_or_else(|error| {
-                tracing::error!("the record of the outputs of {instance} is damaged: {error:#}");
-                None
-            });
-            // They are being moved here now.
-            let Some(record) = record else { continue };
-            let bytes = Bytes(files.measure_outputs(instance)?.bytes);
+            let record = match files.output_record(instance) {
+                Ok(Some(record)) => record,
+                // They are being moved here now.
+                Ok(None) => continue,
+                Err(error) => {
+                    tracing::error!(
+                        "the outputs of {instance} are removed, for their record is damaged: {error:#}"
+                    );
+                    if let Err(error) = files.discard_outputs(instance) {
+                        tracing::error!("cannot remove the outputs of {instance}: {error:#}");
+                    }
+                    continue;
+                }
+            };
+            let bytes = measured(files, instance);
             let age_then = wall_clock().since(record.since);
             self.known.insert(instance, KnownOutputs { record, seen: now, age_then, bytes });
         }
@@ -122,6 +136,15 @@ impl OutputIndex {
         files.outputs.bytes.set(i64::try_from(left).unwrap_or(i64::MAX));
         Ok(())
     }
+}
+
+/// How much the outputs of an instance take; nothing if that cannot be told.
+fn measured(files: &Files, instance: InstanceId) -> Bytes {
+    let used = files.measure_outputs(instance).unwrap_or_else(|error| {
+        tracing::error!("cannot measure the outputs of {instance}: {error:#}");
+        Used::default()
+    });
+    Bytes(used.bytes)
 }
 
 #[cfg(test)]

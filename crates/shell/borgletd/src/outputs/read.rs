@@ -1,4 +1,4 @@
-//! Sends kept outputs as an archive, on a thread of their own: whoever reads may be slow.
+//! Sends kept outputs as an archive, on a thread of their own: the reader may be slow.
 
 use std::fs;
 use std::io::{self, Write};
@@ -88,7 +88,7 @@ fn part(record: &OutputRecord, path: &str) -> Result<Option<OutputPath>, Status>
     }
     let no_output = || {
         Status::invalid_argument(format!(
-            "'{}' is no output of the task, and what is none is removed with the task: its job keeps {}",
+            "'{}' is no output of the task. The machine keeps only the outputs that its job names: {}",
             path.escape_debug(),
             record.policy
         ))

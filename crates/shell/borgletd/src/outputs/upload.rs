@@ -16,13 +16,12 @@ use model::{Digest, InstanceId, Time, UserName};
 use package::chunk::ChunkSink;
 use package::directory::{self, PackError, PackLimits, Packed};
 use process::clock::wall_clock;
-use process::renewal::{Masters, explained};
+use process::renewal::{Masters, ask_each, explained};
+use rpc::Rotating;
 use rpc::service::packages_client::PackagesClient;
-use rpc::{Expect, Role, Rotating};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
-use tonic::transport::Channel;
-use tonic::{Code, Request, Response, Status};
+use tonic::{Code, Status};
 
 use super::{COMPLETE_FILE, OUTPUTS_DIRECTORY, OutputRecord};
 use crate::deleted_logs::{Cause, Deleted};
@@ -189,10 +188,11 @@ impl Uploader {
 
     async fn attempt(&self, instance: InstanceId) -> anyhow::Result<UploadAttempt> {
         let request = v1::UploadOutputsRequest { instance: Some(instance.into()) };
-        let upload = async |mut client: PackagesClient<Channel>, request| {
-            client.upload_outputs(request).await
-        };
-        let allowed = self.ask(request, upload).await?;
+        let upload =
+            async |channel, request| PackagesClient::new(channel).upload_outputs(request).await;
+        let (masters, credentials) = (self.masters.all(), &self.credentials);
+        let allowed = ask_each(&masters, credentials, &request, TIMEOUT, upload, is_answer);
+        let allowed = allowed.await?;
         let root = self.files.outputs_of(instance).join(OUTPUTS_DIRECTORY);
         if fs::read_dir(&root)?.next().is_none() {
             return Ok(UploadAttempt::Nothing);
@@ -242,30 +242,10 @@ impl Uploader {
         let receipt = sending.commit(digest).await?;
         let request =
             v1::AddOutputsRequest { instance: Some(instance.into()), receipt: Some(receipt) };
-        let add =
-            async |mut client: PackagesClient<Channel>, request| client.add_outputs(request).await;
-        self.ask(request, add).await.map(drop)
-    }
-
-    /// Asks one master after another, until one answers or says that it cannot be.
-    async fn ask<M: Clone, T>(
-        &self,
-        message: M,
-        call: impl AsyncFn(PackagesClient<Channel>, Request<M>) -> Result<Response<T>, Status>,
-    ) -> anyhow::Result<T> {
-        let mut failed = anyhow::anyhow!("this machine's Borglet knows no master");
-        for master in self.masters.all() {
-            let expect = Expect::Role(Role::Master);
-            let channel = rpc::transport::connect(&master, &self.credentials, &expect)?;
-            let mut request = Request::new(message.clone());
-            request.set_timeout(TIMEOUT);
-            match call(PackagesClient::new(channel), request).await {
-                Ok(answer) => return Ok(answer.into_inner()),
-                Err(status) if is_answer(&status) => return Err(status.into()),
-                Err(status) => failed = status.into(),
-            }
-        }
-        Err(failed)
+        let add = async |channel, request| PackagesClient::new(channel).add_outputs(request).await;
+        let (masters, credentials) = (self.masters.all(), &self.credentials);
+        let added = ask_each(&masters, credentials, &request, TIMEOUT, add, is_answer);
+        added.await.map(drop)
     }
 }
 
@@ -279,7 +259,7 @@ fn is_answer(status: &Status) -> bool {
         Code::ResourceExhausted,
         Code::AlreadyExists,
     ];
-    answers.contains(&status.code()) && rpc::transport::distrusts(status).is_none()
+    answers.contains(&status.code())
 }
 
 impl Files {

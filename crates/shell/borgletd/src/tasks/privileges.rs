@@ -2,16 +2,14 @@
 
 use borglet::Desired;
 use linux::Isolation;
+use linux::bind::UNPRIVILEGED;
 use model::{KernelFeature, PortName};
-
-/// The first port that every user may bind.
-const UNPRIVILEGED_PORT: u16 = 1_024;
 
 /// The numbers of the Linux capabilities that a task keeps: those that it asks for, and the one to bind a
 /// port below 1024 that it was given.
 pub(super) fn capabilities(desired: &Desired, isolation: Isolation) -> Vec<u8> {
     let mut features = desired.spec.kernel_features.clone();
-    let is_low = |(_, port): &(PortName, u16)| *port < UNPRIVILEGED_PORT;
+    let is_low = |(_, port): &(PortName, u16)| *port < UNPRIVILEGED;
     // Without root nobody can give it one.
     if isolation == Isolation::Jail && desired.machine_ports().iter().any(is_low) {
         features.insert(KernelFeature::NetBindService);

@@ -193,7 +193,11 @@ async fn fetch(
     let (to_archive, archive) = mpsc::channel(PIECES);
     let (destination, expected) = (destination.to_owned(), expected.clone());
     let local = tokio::task::spawn_blocking(move || {
-        archive::unpack(Pieces::new(archive), &destination, expected)
+        let mut pieces = Pieces::new(archive);
+        let copied = archive::unpack(&mut pieces, &destination, expected)?;
+        // What is skipped may be said after the archive.
+        std::io::copy(&mut pieces, &mut std::io::sink())?;
+        Ok(copied)
     });
     let mut skipped = 0;
     while let Some(piece) = pieces.message().await? {
@@ -205,7 +209,7 @@ async fn fetch(
         }
     }
     drop(to_archive);
-    let unpacked = local.await.map_err(Failure::failed)?;
+    let unpacked: anyhow::Result<Copied> = local.await.map_err(Failure::failed)?;
     Ok(Some(unpacked.map(|copied| (copied, skipped))))
 }
 

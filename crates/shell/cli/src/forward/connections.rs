@@ -68,12 +68,16 @@ impl ForwardCredit {
 
 /// What is known of an open connection.
 struct ForwardedConnection {
-    /// It cannot grow beyond the window.
+    /// It cannot grow beyond the window: each piece has bytes, and there is one end and one reset.
     to_socket: mpsc::UnboundedSender<Arrived>,
     /// What this end may send.
     credit: Arc<ForwardCredit>,
     /// What the other end may still send.
     window: Arc<AtomicU64>,
+    /// Whether the other end has sent its last bytes.
+    has_ended: bool,
+    /// Whether the other end has broken it off. Its number stays taken until it has ended here, too.
+    is_reset: bool,
 }
 
 /// The open connections of a session.
@@ -116,7 +120,13 @@ impl OpenConnections {
         let (credit_here, window_here) = (Arc::clone(&credit), Arc::clone(&window));
         all.insert(
             number,
-            ForwardedConnection { to_socket, credit: credit_here, window: window_here },
+            ForwardedConnection {
+                to_socket,
+                credit: credit_here,
+                window: window_here,
+                has_ended: false,
+                is_reset: false,
+            },
         );
         drop(all);
         Some(ConnectionEnd { number, all: self.clone(), arrived, credit, window, to_other })
@@ -134,8 +144,8 @@ impl OpenConnections {
     /// # Errors
     /// If the other end sends more than it may, or what it may not.
     pub(super) fn deliver(&self, number: u32, frame: ForwardFrame) -> io::Result<()> {
-        let all = self.lock();
-        let Some(connection) = all.get(&number) else { return Ok(()) };
+        let mut all = self.lock();
+        let Some(connection) = all.get_mut(&number) else { return Ok(()) };
         let arrived = match frame {
             ForwardFrame::Open(_) => return Err(malformed("a connection begins twice")),
             ForwardFrame::Credit(bytes) => {
@@ -144,13 +154,23 @@ impl OpenConnections {
             }
             ForwardFrame::Bytes(bytes) => {
                 let length = bytes.len() as u64;
+                // It would take no credit.
+                if length == 0 {
+                    return Err(malformed("a frame has no bytes"));
+                }
                 if connection.window.load(Ordering::SeqCst) < length {
                     return Err(malformed("more bytes arrive than may"));
                 }
                 connection.window.fetch_sub(length, Ordering::SeqCst);
                 Arrived::Bytes(bytes)
             }
+            ForwardFrame::End if std::mem::replace(&mut connection.has_ended, true) => {
+                return Err(malformed("a connection ends twice"));
+            }
             ForwardFrame::End => Arrived::End,
+            ForwardFrame::Reset(_) if std::mem::replace(&mut connection.is_reset, true) => {
+                return Err(malformed("a connection is broken off twice"));
+            }
             ForwardFrame::Reset(why) => Arrived::Reset(why),
         };
         // The socket may be closed already.
@@ -204,7 +224,12 @@ pub(super) async fn carry(mut end: ConnectionEnd, mut socket: TcpStream) -> Resu
         let received = receive_all(&end, writer, arrived, &all_sent, &moved);
         let both = async { tokio::try_join!(sent, received).map(drop) };
         tokio::select! {
+            biased;
             carried = both => carried,
+            // Also if it was accepted when the session had broken off its connections already.
+            () = end.to_other.closed() => {
+                Err(BrokenOff::Here("the session has ended".to_owned()))
+            }
             () = idle(&moved) => Err(BrokenOff::Here("nothing moved in it for an hour".to_owned())),
         }
     };

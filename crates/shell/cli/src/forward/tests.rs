@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{Semaphore, mpsc};
 
-use super::connections::{FORWARDED_MAX, OpenConnections};
+use super::connections::{BrokenOff, FORWARDED_MAX, OpenConnections, carry};
 use super::frames::{ForwardFrame, FrameReader};
 use super::task_end::TaskEnd;
 use super::{Opener, accept};
@@ -161,7 +161,41 @@ fn a_peer_that_sends_more_than_it_may_is_an_error() {
         assert!(error.contains("more bytes arrive than may"), "{error}");
         connections.deliver(2, piece()).expect("what is for nobody is ignored");
         assert!(connections.deliver(1, ForwardFrame::Open(80)).is_err());
+        // What takes no credit does not come without limit.
+        let reset = || ForwardFrame::Reset("refused".to_owned());
+        connections.deliver(1, ForwardFrame::End).expect("it ends");
+        connections.deliver(1, reset()).expect("it is broken off after its end");
+        for (frame, why) in [
+            (ForwardFrame::Bytes(Vec::new()), "a frame has no bytes"),
+            (ForwardFrame::End, "a connection ends twice"),
+            (reset(), "a connection is broken off twice"),
+        ] {
+            let error = connections.deliver(1, frame).expect_err(why).to_string();
+            assert!(error.contains(why), "{error}");
+        }
+        assert!(connections.open(1, to_other.clone()).is_none(), "it has not ended here");
         drop(end);
+        assert!(connections.open(1, to_other).is_some(), "it has ended here");
         connections.deliver(1, piece()).expect("it has ended here");
+    });
+}
+
+#[test]
+fn a_connection_that_is_accepted_as_the_session_ends_is_broken_off() {
+    let there = echo();
+    runtime().block_on(async {
+        let (to_other, frames) = mpsc::channel(4);
+        let connections = OpenConnections::default();
+        connections.break_off("the session has ended");
+        let end = connections.open(1, to_other).expect("there is room");
+        let socket = tokio::net::TcpStream::connect(("127.0.0.1", there)).await;
+        let carried = tokio::spawn(carry(end, socket.expect("it is accepted")));
+        drop(frames);
+        let patience = std::time::Duration::from_secs(30);
+        let carried = tokio::time::timeout(patience, carried).await.expect("it ends");
+        let Err(BrokenOff::Here(why)) = carried.expect("it does not panic") else {
+            panic!("it was broken off here");
+        };
+        assert_eq!(why, "the session has ended");
     });
 }

@@ -6,9 +6,9 @@
 //!
 //! ```text
 //! DIR/INDEX                              the outputs of a task, complete
-//! DIR/.bourg-results/INDEX-INSTANCE.tar  an archive that is not complete
-//! DIR/.bourg-results/INDEX-INSTANCE      the outputs, while they are unpacked
-//! DIR/.bourg-results/INDEX-INSTANCE.done exists if DIR/INDEX has the outputs of that incarnation
+//! DIR/.bourg-results/INDEX/INSTANCE.tar  an archive that is not complete
+//! DIR/.bourg-results/INDEX/INSTANCE      the outputs, while they are unpacked
+//! DIR/.bourg-results/INDEX/INSTANCE.done exists if DIR/INDEX has the outputs of that incarnation
 //! ```
 
 mod fetch;

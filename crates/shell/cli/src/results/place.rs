@@ -37,8 +37,14 @@ impl ResultsPlace {
         Ok(Self { directory: directory.to_owned() })
     }
 
+    /// What is not complete of a task, and what is known of what is. Each task has its own, so that nobody
+    /// lists those of all tasks for one.
+    fn states(&self, task: u32) -> PathBuf {
+        self.directory.join(STATE_DIRECTORY).join(task.to_string())
+    }
+
     fn state(&self, task: u32, instance: InstanceId, kind: &str) -> PathBuf {
-        self.directory.join(STATE_DIRECTORY).join(format!("{task}-{instance}{kind}"))
+        self.states(task).join(format!("{instance}{kind}"))
     }
 
     fn outputs(&self, task: u32) -> PathBuf {
@@ -47,15 +53,15 @@ impl ResultsPlace {
 
     /// The incarnations of a task with a file of this kind.
     fn instances(&self, task: u32, kind: &str) -> io::Result<Vec<InstanceId>> {
+        let entries = match fs::read_dir(self.states(task)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
         let mut found = Vec::new();
-        for entry in fs::read_dir(self.directory.join(STATE_DIRECTORY))? {
+        for entry in entries {
             let name = entry?.file_name();
             let name = name.to_string_lossy();
-            let name = name.strip_suffix(kind).and_then(|name| name.split_once('-'));
-            if let Some((of, instance)) = name
-                && of.parse() == Ok(task)
-                && let Ok(instance) = instance.parse()
-            {
+            if let Some(Ok(instance)) = name.strip_suffix(kind).map(str::parse) {
                 found.push(instance);
             }
         }
@@ -79,6 +85,9 @@ impl ResultsPlace {
                 fs::remove_file(self.state(task, other, ".tar"))?;
             }
         }
+        let states = self.states(task);
+        fs::create_dir_all(&states)
+            .with_context(|| format!("cannot make the directory {}", states.display()))?;
         let path = self.state(task, partial.instance, ".tar");
         let opened = OpenOptions::new().append(true).create(true).open(&path);
         let file = opened.with_context(|| format!("cannot write {}", path.display()))?;
@@ -169,6 +178,8 @@ mod tests {
         let partial = place.partial(12).expect("readable");
         assert_eq!(partial, Some(Partial { instance: first, bytes: 700 }));
         assert_eq!(place.partial(2).expect("none"), None);
+        let state = to.path().join("all/.bourg-results/12");
+        assert!(state.join("1-12-1.tar").exists(), "each task has a directory of its own");
         let mut file = place.open_partial(12, &partial.expect("there")).expect("a file");
         file.write_all(&archive[700..]).expect("there is room");
         assert_eq!(place.unpack(12, first).expect("whole").files, 1);
@@ -182,6 +193,9 @@ mod tests {
         place.unpack(12, second).expect("whole");
         assert_eq!(read(12), "second");
         assert!(place.is_done(12, second) && !place.is_done(12, first));
+        let left =
+            fs::read_dir(&state).expect("readable").map(|entry| entry.expect("one").file_name());
+        assert_eq!(left.collect::<Vec<_>>(), ["1-12-2.done"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Error messages for rejected requests: the sentence of crate `diagnostics`, with names instead of ids, and
 //! with the nearest name if something does not exist.
 
-use cell::{Cell, Rejection, RejectionClass};
+use cell::{Cell, Job, Rejection, RejectionClass};
 use model::{JobName, SecretName, UserName, Version};
 use rpc::metadata::{BEING_KILLED, REJECTION};
 use tonic::metadata::MetadataValue;
@@ -82,6 +82,15 @@ fn in_use(cell: &Cell, owner: &UserName, secret: &SecretName, name: &JobName) ->
         "job {owner}/{name} may go back to {versions} of its description, which named secret {secret}: kill the \
          job, or keep the secret until {versions} is not kept any more (bourg versions {name})"
     ))
+}
+
+/// The status for a task that its job does not have.
+pub(crate) fn no_such_task(job: &Job) -> Status {
+    let name = format!("{}/{}", job.owner, job.spec.name);
+    Status::invalid_argument(match job.size().checked_sub(1) {
+        None => format!("{name} has no tasks: bourg resize {name} 1 starts one"),
+        Some(last) => format!("{name} has tasks 0 to {last} only"),
+    })
 }
 
 /// The status for a job that does not exist.

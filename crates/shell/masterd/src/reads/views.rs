@@ -1,5 +1,6 @@
 //! Messages that show a view of a cell.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -95,10 +96,14 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) ->
 /// The machines that suit a job with one task on every machine and have no task of it, and why.
 fn without_task(cell: &Cell, job: &Job) -> Vec<v1::MachineWithoutTask> {
     let all = job.machine_tasks().into_iter().flat_map(cell::MachineTasks::left_out);
-    let why = |why| match (why, cell.quota_lacking_for_machine(job)) {
-        (LeftOut::Quota, Some((band, dimension))) => format!("quota of {band} {dimension}"),
-        (LeftOut::Quota, None) => "quota".to_owned(),
-        (LeftOut::Tasks, _) => "the maximum number of tasks".to_owned(),
+    // The same for every machine.
+    let lacking = OnceCell::new();
+    let why = |why| match why {
+        LeftOut::Quota => match lacking.get_or_init(|| cell.quota_lacking_for_machine(job)) {
+            Some((band, dimension)) => format!("quota of {band} {dimension}"),
+            None => "quota".to_owned(),
+        },
+        LeftOut::Tasks => "the maximum number of tasks".to_owned(),
     };
     let shown = |(machine, left_out)| v1::MachineWithoutTask {
         machine: machine_name(cell, machine),
@@ -408,17 +413,17 @@ fn starting_again(cell: &Cell, job: &Job, chosen: &TaskSelection) -> Vec<v1::Sta
         let (tries, last_end) = (placed.lost_starts, Some(last_end));
         let same = |group: &v1::StartingGroup| group.tries == tries && group.last_end == last_end;
         let place = groups.iter().position(same);
+        let has_room = groups.len() < STARTING_GROUPS_MAX;
         match place.and_then(|place| groups.get_mut(place)) {
             Some(group) => match group.tasks.last_mut() {
                 Some(range) if range.last.checked_add(1) == Some(index.0) => range.last = index.0,
                 _ => group.tasks.push(one(index)),
             },
-            None => {
+            None if has_room => {
                 groups.push(v1::StartingGroup { tasks: vec![one(index)], tries, last_end });
-                if groups.len() >= STARTING_GROUPS_MAX {
-                    break;
-                }
             }
+            // Later tasks may still belong to the groups before.
+            None => {}
         }
     }
     groups

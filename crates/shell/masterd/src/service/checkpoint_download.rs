@@ -55,7 +55,7 @@ impl History {
                         })
                     });
                     if let Ok(Ok(())) = sending.await {
-                        // The stream ends after this: whoever has the whole checkpoint sees that it is recorded.
+                        // The stream ends after this: a client that has the whole checkpoint sees the record.
                         record(&door, &by, index, &to_client).await;
                     }
                 });

@@ -24,7 +24,7 @@ use tonic::{Code, Request, Response, Status, Streaming};
 use crate::caller::Caller;
 use crate::caller::tasks::may_touch;
 use crate::reads::Reads;
-use crate::reads::rejections::rejected;
+use crate::reads::rejections::{no_such_task, rejected};
 use crate::service::door::split;
 use crate::service::machines::revoked;
 use crate::service::tasks::Tasks;
@@ -186,12 +186,7 @@ fn placed<'a>(
              in it"
         )));
     }
-    let Some(task) = job.task(index) else {
-        return Err(Status::invalid_argument(match job.spec.tasks.checked_sub(1) {
-            None => format!("{name} has no tasks: bourg resize {name} 1 starts one"),
-            Some(last) => format!("{name} has tasks 0 to {last} only"),
-        }));
-    };
+    let Some(task) = job.task(index) else { return Err(no_such_task(job)) };
     let state = match &task.state {
         TaskState::Running(placement) => {
             let found = job.instance(index).zip(cell.machine(placement.machine));

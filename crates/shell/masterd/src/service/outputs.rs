@@ -15,6 +15,7 @@ use tonic::{Code, Request, Response, Status};
 
 use crate::caller::tasks::may_touch;
 use crate::reads::Reads;
+use crate::reads::rejections::no_such_task;
 use crate::reads::views::outputs_package;
 use crate::service::door::split;
 use crate::service::holding::holding;
@@ -145,10 +146,7 @@ impl Tasks {
 /// A task that has ended.
 fn ended(job: &Arc<Job>, index: TaskIndex) -> Result<&Task, Status> {
     let name = format!("{}/{}", job.owner, job.spec.name);
-    let Some(task) = job.task(index) else {
-        let last = job.spec.tasks.saturating_sub(1);
-        return Err(Status::invalid_argument(format!("{name} has tasks 0 to {last} only")));
-    };
+    let Some(task) = job.task(index) else { return Err(no_such_task(job)) };
     match task.state {
         TaskState::Dead { .. } => Ok(task),
         _ => Err(Status::failed_precondition(format!(

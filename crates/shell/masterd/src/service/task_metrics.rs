@@ -15,6 +15,7 @@ use tonic::{Code, Request, Response, Status};
 
 use crate::caller::tasks::may_touch;
 use crate::reads::Reads;
+use crate::reads::rejections::no_such_task;
 use crate::service::door::split;
 use crate::service::holding::holding;
 use crate::service::tasks::Tasks;
@@ -94,11 +95,7 @@ impl Tasks {
 /// The page of a task, in the version of the description that it runs with.
 fn served(job: &Job, index: TaskIndex) -> Result<Served, Status> {
     let name = format!("{}/{}", job.owner, job.spec.name);
-    let Some(task) = job.task(index) else {
-        let last = job.spec.tasks.saturating_sub(1);
-        let why = format!("{name} has tasks 0 to {last} only");
-        return Err(Status::invalid_argument(why));
-    };
+    let Some(task) = job.task(index) else { return Err(no_such_task(job)) };
     let Some(page) = &job.described(index).metrics else {
         return Err(Status::failed_precondition(format!(
             "{name} names no page with metrics: add metrics: {{ port: 'http' }} to its description"

@@ -119,10 +119,21 @@ impl Problems {
         for (name, text) in env {
             near(self, &variables.key(name), text);
         }
-        let check_at = at.field("healthCheck");
-        let exec = check_at.field("exec");
+        self.near_references_of_check(&at.field("healthCheck"), check);
+    }
+
+    /// Probable slips in the command of a check.
+    pub(super) fn near_references_of_check(
+        &mut self,
+        at: &Location<'_>,
+        check: Option<&HealthCheck>,
+    ) {
+        let exec = at.field("exec");
         for (position, text) in check.map(HealthCheck::cmd).unwrap_or_default().iter().enumerate() {
-            near(self, &exec.element(position), text);
+            for (text, meant) in template::near_references(text) {
+                let kind = ProblemKind::NearReference { text: text.to_owned(), meant };
+                self.add(&exec.element(position), kind);
+            }
         }
     }
 

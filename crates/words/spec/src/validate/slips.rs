@@ -15,6 +15,8 @@ impl JobSpec {
         let task = &self.task;
         found.near_references(&Location::TOP, &task.cmd, &task.env, task.health_check.as_ref());
         found.near_references_of_files(task);
+        let readiness = Location::TOP.field("readiness");
+        found.near_references_of_check(&readiness, task.readiness.as_ref());
         let overrides = Location::TOP.field("overrides");
         for (index, change) in &self.overrides {
             let key = index.to_string();

@@ -87,7 +87,7 @@ impl Problems {
             }
         }
         for (position, request) in job.task.volumes.iter().enumerate() {
-            if meets_scratch(request.path.as_str()) {
+            if request.path.meets(SCRATCH_DIRECTORY) {
                 let volumes = Location::TOP.field("volumes");
                 let at = volumes.element(position);
                 self.add(&at.field("path"), VolumeProblem::HidesScratch.into());
