@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Appclass, Bytes, Priority, SchedulingClass, TaskIndex, UserName};
 use spec::{
-    DisruptionBudget, JobSpec, Kind, LogPolicy, Maximum, OnFailure, Sizing, TaskOverride, TaskSpec,
-    UpdatePolicy,
+    BatchPolicy, DisruptionBudget, JobSpec, Kind, LogPolicy, Maximum, OnFailure, Sizing,
+    TaskOverride, TaskSpec, UpdatePolicy,
 };
 
 use crate::duration::duration;
@@ -108,6 +108,12 @@ impl From<&JobSpec> for v1::JobSpec {
             name: job.name.to_string(),
             tasks: job.tasks,
             every_machine: job.is_on_every_machine(),
+            gang: job.batch.gang,
+            at_once: job.batch.at_once.unwrap_or_default(),
+            max_runtime: job.batch.max_runtime.map(duration),
+            expected_runtime: job.batch.expected_runtime.map(duration),
+            requeue: job.batch.requeue,
+            scheduler: shown(job.scheduler.as_ref()),
             priority: Some(job.priority.number().into()),
             appclass: appclass_number(job.appclass),
             scheduling_class: Some(job.scheduling_class.number().into()),
@@ -222,6 +228,13 @@ impl TryFrom<v1::JobSpec> for JobSpec {
         };
         let overrides: Result<BTreeMap<_, _>, _> = job.overrides.into_iter().map(change).collect();
         let appclass = appclass(job.appclass)?;
+        let batch = BatchPolicy {
+            gang: job.gang,
+            at_once: (job.at_once > 0).then_some(job.at_once),
+            max_runtime: read::optional_span(job.max_runtime, "maxRuntime")?,
+            expected_runtime: read::optional_span(job.expected_runtime, "expectedRuntime")?,
+            requeue: job.requeue,
+        };
         let (autoscale, own_limit) = autoscale::read(job.autoscale).field("autoscale")?;
         Ok(Self {
             kind: kind(job.allocs, &job.alloc_set)?,
@@ -246,6 +259,8 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             after: read::set(&job.after, "after")?,
             parent: read::optional_name(&job.parent, "parent")?,
             metrics: read::optional(job.metrics, "metrics")?,
+            batch,
+            scheduler: read::optional_name(&job.scheduler, "scheduler")?,
         })
     }
 }

@@ -142,6 +142,11 @@ pub fn span(value: Option<Duration>, field: &str) -> Result<Span, Malformed> {
     duration::span(&required(value, field)?).field(field)
 }
 
+/// A span that may be absent.
+pub fn optional_span(value: Option<Duration>, field: &str) -> Result<Option<Span>, Malformed> {
+    value.map(|value| span(Some(value), field)).transpose()
+}
+
 /// The speed of a platform's cores.
 pub fn factor(milli: u32) -> Result<GcuFactor, Fault> {
     let (is, least, most) = (milli.into(), 1, GcuFactor::MAX.into());

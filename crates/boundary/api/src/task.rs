@@ -110,7 +110,7 @@ pub(crate) fn outputs(
     keep: Option<Duration>,
     package: &str,
 ) -> Result<OutputPolicy, Malformed> {
-    let keep = keep.map(|keep| read::span(Some(keep), "keepOutputs")).transpose()?;
+    let keep = read::optional_span(keep, "keepOutputs")?;
     let package = read::optional_name(package, "outputsPackage")?;
     Ok(OutputPolicy { paths: read::set(paths, "outputs")?, keep, package })
 }

@@ -1,6 +1,7 @@
 //! Disruption budgets and update policies.
 
-use spec::{DisruptionBudget, OnFailure, Path, UpdatePolicy};
+use model::SchedulerName;
+use spec::{BatchPolicy, DisruptionBudget, OnFailure, Path, UpdatePolicy};
 
 use crate::error::ErrorKind;
 use crate::fields::{Diagnostics, Fields, Shape};
@@ -56,6 +57,21 @@ pub(crate) fn update(value: &Json, path: Path, found: &mut Diagnostics) -> Updat
         on_failure: fields.read("onFailure", found, on_failure).unwrap_or_default(),
         close_after,
     }
+}
+
+/// How the tasks of a batch job wait and run together.
+pub(crate) fn batch(fields: &Fields<'_>, found: &mut Diagnostics) -> BatchPolicy {
+    BatchPolicy {
+        gang: fields.read("gang", found, quantity::truth).unwrap_or_default(),
+        at_once: fields.read("atOnce", found, quantity::whole_small),
+        max_runtime: fields.read("maxRuntime", found, quantity::span),
+        expected_runtime: fields.read("expectedRuntime", found, quantity::span),
+        requeue: fields.read("requeue", found, quantity::truth).unwrap_or_default(),
+    }
+}
+
+pub(crate) fn scheduler(value: &Json) -> Result<SchedulerName, ErrorKind> {
+    Ok(text("the name of a scheduler, such as 'batch'", value)?.parse()?)
 }
 
 fn on_failure(value: &Json) -> Result<OnFailure, ErrorKind> {

@@ -86,6 +86,12 @@ const JOB: Shape = Shape {
         "memorySlack",
         "after",
         "parent",
+        "gang",
+        "atOnce",
+        "maxRuntime",
+        "expectedRuntime",
+        "requeue",
+        "scheduler",
     ],
     spellings: SPELLINGS,
 };
@@ -215,6 +221,8 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
     task.memory_slack = fields.read("memorySlack", found, truth).unwrap_or_default();
     let after = fields.read_list("after", AFTER, found, job_reference).unwrap_or_default();
     let parent = fields.read("parent", found, job_reference);
+    let batch = policy::batch(&fields, found);
+    let scheduler = fields.read("scheduler", found, policy::scheduler);
     task.logs = match fields.get("logs") {
         Some(value) => ends::logs(value, top.field("logs"), found),
         None => LogPolicy::default(),
@@ -247,6 +255,8 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
         after: after.into_iter().collect(),
         parent,
         metrics,
+        batch,
+        scheduler,
     };
     problems(&job, value, top, found);
     (found.count() == before).then_some(job)

@@ -67,6 +67,12 @@ const OPTIONS: &[&str] = &[
     "on-change",
     "file",
     "everywhere",
+    "gang",
+    "running-at-once",
+    "max-runtime",
+    "expected-runtime",
+    "requeue",
+    "scheduler",
 ];
 
 /// How many ports a job may ask for by their number.
@@ -161,6 +167,12 @@ pub fn job_spec(name: &str, tasks: u32, options: &[&str]) -> Result<JobSpec, Scr
                 (job.tasks, job.sizing) = (0, Sizing::EveryMachine);
             }
             "everywhere" => {}
+            "gang" => job.batch.gang = yes_or_no(value)?,
+            "running-at-once" => job.batch.at_once = Some(small_number(value)?),
+            "max-runtime" => job.batch.max_runtime = Some(seconds(value)?),
+            "expected-runtime" => job.batch.expected_runtime = Some(seconds(value)?),
+            "requeue" => job.batch.requeue = yes_or_no(value)?,
+            "scheduler" => job.scheduler = Some(value.parse()?),
             "volumes" => job.task.volumes = crate::volumes::requests(value)?,
             "on" => job.task.constraints = value.split(',').map(constraint).collect(),
             "per-machine" => job.max_per_machine = Some(maximum(value)?),

@@ -224,7 +224,7 @@ fn a_bad_line_is_explained_and_changes_nothing() {
         > submit ana/web 1 ram=99999999999999999
         '99999999999999999' is not a number of MiB
         > submit ana/web 1 color=red
-        there is no option 'color': use cpu, cores, cpu-slack, ram, big, ports, static-ports, network, cmd, image, packages, secrets, check, readiness, priority, label, parent, after, failures, delay, restart, metrics, keep-logs, max-logs, on, per-machine, per-switch, in, allocs, estimation, autoscale, api, memory-slack, kernel, at-once, per-hour, appclass, batch, healthy, within, wait, most, fail, close, notice, victim-notice, saver, volumes, on-change, file, everywhere
+        there is no option 'color': use cpu, cores, cpu-slack, ram, big, ports, static-ports, network, cmd, image, packages, secrets, check, readiness, priority, label, parent, after, failures, delay, restart, metrics, keep-logs, max-logs, on, per-machine, per-switch, in, allocs, estimation, autoscale, api, memory-slack, kernel, at-once, per-hour, appclass, batch, healthy, within, wait, most, fail, close, notice, victim-notice, saver, volumes, on-change, file, everywhere, gang, running-at-once, max-runtime, expected-runtime, requeue, scheduler
         > submit ana/web 1 ports=2000
         2000 is too many: at most 1000
         > submit ana/web 1 priority=high

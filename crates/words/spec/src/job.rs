@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
     Appclass, Band, Bytes, Capability, JobName, KernelFeature, PackageId, PackageReference,
-    PortName, Priority, Resources, SchedulingClass, SecretName, Span, TaskIndex, UserName,
+    PortName, Priority, Resources, SchedulerName, SchedulingClass, SecretName, Span, TaskIndex,
+    UserName,
 };
 
 use crate::{
-    Autoscale, Constraint, Cores, CpuRam, DisruptionBudget, HealthCheck, JobReference, Kind,
-    LogPolicy, MetricsPage, Network, OnChange, OutputPolicy, RestartPolicy, Saver, TaskFile,
+    Autoscale, BatchPolicy, Constraint, Cores, CpuRam, DisruptionBudget, HealthCheck, JobReference,
+    Kind, LogPolicy, MetricsPage, Network, OnChange, OutputPolicy, RestartPolicy, Saver, TaskFile,
     UpdatePolicy, VolumeRequest,
 };
 
@@ -64,6 +65,10 @@ pub struct JobSpec {
     pub after: BTreeSet<JobReference>,
     /// The parent job, if any: when it ends, this job ends (trace v3, "parent").
     pub parent: Option<JobReference>,
+    /// How its tasks wait and run together.
+    pub batch: BatchPolicy,
+    /// The scheduler that places its tasks; `None`: the one for jobs of its appclass and band.
+    pub scheduler: Option<SchedulerName>,
     /// Where each task serves its own metrics, if it does.
     pub metrics: Option<MetricsPage>,
 }
@@ -212,6 +217,8 @@ impl JobSpec {
             parent: None,
             metrics: None,
             sizing: Sizing::Number,
+            batch: BatchPolicy::default(),
+            scheduler: None,
         }
     }
 

@@ -6,6 +6,7 @@
 //! sent (crate `api`), admitted or placed is not its concern.
 
 mod autoscale;
+mod batch;
 mod constraint;
 mod cores;
 mod difference;
@@ -36,6 +37,7 @@ mod validate;
 mod volume;
 
 pub use autoscale::{Autoscale, CpuRam};
+pub use batch::BatchPolicy;
 pub use constraint::{Constraint, NoSuchRelation, Relation};
 pub use cores::{Cores, NoSuchCores};
 pub use disruption::{DisruptionBudget, OnFailure, UpdatePolicy};
@@ -56,7 +58,7 @@ pub use saver::Saver;
 pub use template::{Reference, TaskField, expand, references};
 pub use update::{CHANGES_MAX, FIELDS, Field, FieldChange, FieldClass, FieldName};
 pub use validate::{
-    AutoscaleProblem, CoresProblem, EveryMachineProblem, LogSettingsProblem, OutputProblem,
-    Problem, ProblemKind, VolumeProblem,
+    AutoscaleProblem, BatchProblem, CoresProblem, EveryMachineProblem, LogSettingsProblem,
+    OutputProblem, Problem, ProblemKind, VolumeProblem,
 };
 pub use volume::{SCRATCH_DIRECTORY, VolumeRequest, VolumeSelector};

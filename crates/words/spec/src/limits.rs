@@ -33,6 +33,8 @@ pub const OUTPUTS_MAX: usize = 64;
 pub const OUTPUT_PATH_BYTES_MAX: usize = 512;
 /// How long outputs can be kept after the end of a task, in seconds: 30 days.
 pub const OUTPUT_KEEP_SECONDS_MAX: u64 = 30 * 86_400;
+/// How long a task may be bounded or expected to run, in seconds: 366 days.
+pub const RUNTIME_SECONDS_MAX: u64 = 366 * 86_400;
 /// Names of other jobs' tasks that a job refers to, each counted once.
 pub const NAME_REFERENCES_MAX: usize = 32;
 /// Bytes of a list of addresses that a reference stands for; what is longer is cut after an address.

@@ -31,9 +31,9 @@ use model::{
     Span, StartLatency, StartPart, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use spec::{
-    Autoscale, Constraint, CpuRam, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind,
-    LogPolicy, LogSettings, Maximum, MetricsPage, OnFailure, OutputPolicy, Probe, Relation,
-    RestartPolicy, RestartWhen, Saver, TaskOverride, TaskSpec, UpdatePolicy,
+    Autoscale, BatchPolicy, Constraint, CpuRam, DisruptionBudget, HealthCheck, JobReference,
+    JobSpec, Kind, LogPolicy, LogSettings, Maximum, MetricsPage, OnFailure, OutputPolicy, Probe,
+    Relation, RestartPolicy, RestartWhen, Saver, TaskOverride, TaskSpec, UpdatePolicy,
 };
 
 pub(crate) fn name<N: FromStr<Err = NameError>>(text: &str) -> N {
@@ -192,6 +192,14 @@ pub(crate) fn full_job() -> JobSpec {
         after: ["ben/extract", "load"].map(reference).into(),
         parent: Some(reference("fleet")),
         metrics: Some(MetricsPage::on(name("http"))),
+        batch: BatchPolicy {
+            gang: true,
+            at_once: Some(32),
+            max_runtime: Some(Span::from_secs(3_600)),
+            expected_runtime: Some(Span::from_secs(600)),
+            requeue: true,
+        },
+        scheduler: Some(name("batch")),
     }
 }
 

@@ -556,6 +556,8 @@ name: JobName::new(&name).expect("a label"),
             parent,
             metrics,
             sizing: spec::Sizing::Number,
+            batch: spec::BatchPolicy::default(),
+            scheduler: None,
         }
     }
 }

@@ -6,9 +6,9 @@ use model::{
     Appclass, Band, Bytes, KernelFeature, MilliCores, PortName, SchedulingClass, Span, TaskIndex,
 };
 use spec::{
-    Autoscale, Constraint, Cores, CpuRam, DisruptionBudget, HealthCheck, JobSpec, Kind, Maximum,
-    MetricsPage, OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver, Sizing, TaskSpec,
-    UpdatePolicy,
+    Autoscale, BatchPolicy, Constraint, Cores, CpuRam, DisruptionBudget, HealthCheck, JobSpec,
+    Kind, Maximum, MetricsPage, OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver,
+    Sizing, TaskSpec, UpdatePolicy,
 };
 
 use crate::{job, jobs, with_files};
@@ -37,6 +37,8 @@ fn usual() -> JobSpec {
         parent: None,
         metrics: None,
         sizing: Sizing::Number,
+        batch: BatchPolicy::default(),
+        scheduler: None,
     }
 }
 
@@ -56,6 +58,14 @@ fn check(fields: &str, change: impl FnOnce(&mut JobSpec)) {
 fn each_field_can_be_given_in_each_of_its_spellings() {
     check("", |_| {});
     check("tasks: 3", |job| job.tasks = 3);
+    check("gang: true", |job| job.batch.gang = true);
+    check("atOnce: 4", |job| job.batch.at_once = Some(4));
+    for text in ["maxRuntime: '1h'", "maxRuntime: '60m'"] {
+        check(text, |job| job.batch.max_runtime = Some(Span::from_secs(3_600)));
+    }
+    check("expectedRuntime: '90s'", |job| job.batch.expected_runtime = Some(Span::from_secs(90)));
+    check("requeue: true", |job| job.batch.requeue = true);
+    check("scheduler: 'mine'", |job| job.scheduler = "mine".parse().ok());
     for text in ["tasks: 'every-machine'", "everyMachine: true", "tasks: 3, everyMachine: true"] {
         check(text, |job| (job.tasks, job.sizing) = (0, Sizing::EveryMachine));
     }

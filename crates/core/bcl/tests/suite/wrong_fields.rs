@@ -62,7 +62,7 @@ fn wrong_names() {
                 at job.bcl:2:3 `health_check`
 
             flavour: 'vanilla'
-                'flavour' is not a field of a job; its fields are name, tasks, priority, appclass, schedulingClass, labels, cmd, image, packages, env, files, secrets, secretEnv, onChange, cpu, ram, disk, diskRate, cores, cpuSlack, processes, ports, network, healthCheck, readiness, notice, constraints, volumes, outputs, keepOutputs, scratch, overrides, maxPerMachine, maxPerSwitch, allocSet, allocs, restart, metrics, logs, preemption, saver, estimation, autoscale, disruptions, update, kernelFeatures, api, memorySlack, after, parent
+                'flavour' is not a field of a job; its fields are name, tasks, priority, appclass, schedulingClass, labels, cmd, image, packages, env, files, secrets, secretEnv, onChange, cpu, ram, disk, diskRate, cores, cpuSlack, processes, ports, network, healthCheck, readiness, notice, constraints, volumes, outputs, keepOutputs, scratch, overrides, maxPerMachine, maxPerSwitch, allocSet, allocs, restart, metrics, logs, preemption, saver, estimation, autoscale, disruptions, update, kernelFeatures, api, memorySlack, after, parent, gang, atOnce, maxRuntime, expectedRuntime, requeue, scheduler
                 at job.bcl:2:3 `flavour`
 
             healthCheck: { prot: 'http', port: 'http' }

@@ -9,9 +9,9 @@ use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
 use spec::{
-    Autoscale, Constraint, Cores, CpuRam, DisruptionBudget, HealthCheck, JobReference, JobSpec,
-    Kind, LogPolicy, Maximum, MetricsPage, OnFailure, OutputPolicy, Probe, Relation, RestartPolicy,
-    RestartWhen, Saver, TaskOverride, TaskSpec, UpdatePolicy, limits,
+    Autoscale, BatchPolicy, Constraint, Cores, CpuRam, DisruptionBudget, HealthCheck, JobReference,
+    JobSpec, Kind, LogPolicy, Maximum, MetricsPage, OnFailure, OutputPolicy, Probe, Relation,
+    RestartPolicy, RestartWhen, Saver, TaskOverride, TaskSpec, UpdatePolicy, limits,
 };
 
 use super::{
@@ -331,6 +331,8 @@ pub(crate) fn valid_job() -> BoxedStrategy<JobSpec> {
                 after,
                 parent,
                 metrics: None,
+                batch: BatchPolicy::default(),
+                scheduler: None,
                 sizing: spec::Sizing::Number,
             }
         },
@@ -516,6 +518,8 @@ pub(crate) fn any_job() -> BoxedStrategy<JobSpec> {
                 after,
                 parent,
                 metrics: None,
+                batch: BatchPolicy::default(),
+                scheduler: None,
                 sizing: spec::Sizing::Number,
             }
         },
