@@ -356,7 +356,7 @@ fn each_user_has_one_session() {
 #[test]
 fn every_option_that_an_error_lists_is_one() {
     for (line, count) in
-        [("submit ana/api 1", 51), ("describe m1", 9), ("grant ana mid", 5), ("reserve 1-0-1", 4)]
+        [("submit ana/api 1", 57), ("describe m1", 9), ("grant ana mid", 5), ("reserve 1-0-1", 4)]
     {
         let with = |option: &str| begun().command(&format!("{line} {option}="));
         let Err(ScriptError::NoSuchOption { options, .. }) = with("none") else { panic!("{line}") };
