@@ -15,16 +15,16 @@ use cell::{
     AddMachine, Applied, Assignment, Cell, ControlUpdate, Death, DrainMachine, EvictionCause,
     Health, Kill, KillReason, LEVEL, MachineState, Mutation, Observation, Op, Outcome,
     PendingCause, Phase, Rejection, RemoveMachine, Reply, RequestId, Reservation,
-    ResumeRescheduling, SetAttributes, SetPlatform, SetReclamation, StopReason, Task, TaskState,
-    UndrainMachine, UpdateAction,
+    ResumeRescheduling, SetAttributes, SetPacking, SetPlatform, SetReclamation, StopReason, Task,
+    TaskState, UndrainMachine, UpdateAction,
 };
 use expect_test::expect;
 use formats::image::state_hash;
 use model::{
     Appclass, Band, Bytes, Capability, CellName, End, GcuFactor, Generation, GrantId, InstanceId,
-    JobName, Level, MachineId, MachineReport, MilliCores, Reclamation, Resources, RestoreEpoch,
-    SchedulingClass, SessionId, Span, TaskId, TaskIndex, TaskSelection, Term, Time, UserName,
-    Version,
+    JobName, Level, MachineId, MachineReport, MilliCores, PackingPolicy, Reclamation, Resources,
+    RestoreEpoch, SchedulingClass, SessionId, Span, TaskId, TaskIndex, TaskSelection, Term, Time,
+    UserName, Version,
 };
 use spec::{
     Constraint, HealthCheck, JobReference, JobSpec, Maximum, Probe, Relation, TaskOverride,
@@ -446,6 +446,7 @@ impl KeptHistory {
             Mutation::SetPlatform(SetPlatform { platform: "arm64".to_owned(), factor }),
         );
         self.does("root", SetReclamation(Reclamation::Aggressive).into());
+        self.does("root", SetPacking(PackingPolicy::BestFit).into());
     }
 
     #[track_caller]

@@ -96,6 +96,7 @@ impl fmt::Display for Doing<'_> {
                 CellPermission::SetNoticeMax => "set the longest notice",
                 CellPermission::SetLogs => "set how long logs are kept",
                 CellPermission::SetReclamation => "set how much is reclaimed",
+                CellPermission::SetPacking => "set the packing policy",
                 CellPermission::SetPlatform => "set a platform's factor",
                 CellPermission::ResumeRescheduling => "resume rescheduling",
                 CellPermission::EndSaversOfForgottenJobs => "end savers of a forgotten job",

@@ -9,8 +9,8 @@ use cell::{
     DeleteService, DrainMachine, EndSaver, ForgetJob, GrantQuota, IssueReplicaToken, IssueToken,
     Kill, MeterQuota, Mutation, Oversell, RecordBackup, RecordExec, ReleaseVolume, RemoveMachine,
     RemoveReplica, RemoveVolume, RenewLockSession, ResumeRescheduling, RevokeMachine, RevokeQuota,
-    RevokeUser, SetAttributes, SetCapability, SetLogs, SetNoticeMax, SetPackage, SetPlatform,
-    SetReclamation, SetSecret, SetService, SetVolume, UndrainMachine, UseCapability,
+    RevokeUser, SetAttributes, SetCapability, SetLogs, SetNoticeMax, SetPackage, SetPacking,
+    SetPlatform, SetReclamation, SetSecret, SetService, SetVolume, UndrainMachine, UseCapability,
 };
 use model::{CollectionId, GrantId, LockSessionId, LogIndex, ReplicaId, Time};
 
@@ -92,6 +92,7 @@ impl From<&Mutation> for MutationMessage {
             }
             Mutation::SetLogs(SetLogs(settings)) => Self::SetLogs(settings.into()),
             Mutation::SetNoticeMax(SetNoticeMax(most)) => Self::SetNoticeMax(api::duration(*most)),
+            Mutation::SetPacking(SetPacking(policy)) => Self::SetPacking(policy.to_string()),
             Mutation::SetReclamation(SetReclamation(setting)) => {
                 Self::SetReclamation(setting.to_string())
             }
@@ -272,6 +273,9 @@ impl TryFrom<MutationMessage> for Mutation {
             }
             MutationMessage::SetNoticeMax(most) => {
                 Self::SetNoticeMax(SetNoticeMax(read::span(Some(most), "setNoticeMax")?))
+            }
+            MutationMessage::SetPacking(policy) => {
+                Self::SetPacking(SetPacking(read::word(&policy, "setPacking")?))
             }
             MutationMessage::SetReclamation(setting) => {
                 Self::SetReclamation(SetReclamation(read::word(&setting, "setReclamation")?))

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use model::{
     Capability, CellName, CollectionId, GcuFactor, Grant, GrantId, Level, LockSessionId, LogIndex,
-    MachineId, MachineName, Member, Package, Reclamation, ReplicaId, Secret, Serial, Service,
-    SessionId, Span, Time, UserName, attribute,
+    MachineId, MachineName, Member, Package, PackingPolicy, Reclamation, ReplicaId, Secret, Serial,
+    Service, SessionId, Span, Time, UserName, attribute,
 };
 use spec::LogSettings;
 use thiserror::Error;
@@ -43,6 +43,8 @@ pub struct Image {
     pub notice_max: Span,
     /// How near to the usage reservations may come.
     pub reclamation: Reclamation,
+    /// The packing policy.
+    pub packing: PackingPolicy,
     /// When it was bootstrapped; `None` if it began before this was recorded.
     pub bootstrapped: Option<Time>,
     /// The last backup, if one is known.
@@ -186,6 +188,7 @@ impl Cell {
             logs: self.logs,
             notice_max: self.notice_max,
             reclamation: self.reclamation,
+            packing: self.packing,
             bootstrapped: self.bootstrapped,
             last_backup: self.last_backup.clone(),
             users: self.users.iter().map(|(name, user)| (name.clone(), user.clone())).collect(),
@@ -251,6 +254,7 @@ impl Cell {
             logs: image.logs,
             notice_max: image.notice_max,
             reclamation: image.reclamation,
+            packing: image.packing,
             bootstrapped: image.bootstrapped,
             last_backup: image.last_backup,
             quota: Quota {

@@ -44,6 +44,7 @@ pub use apply::mutation::Mutation;
 pub use apply::notice::SetNoticeMax;
 pub use apply::op::{Observation, Op, Reservation};
 pub use apply::packages::{DeletePackage, SetPackage};
+pub use apply::packing::SetPacking;
 pub use apply::quota::{GrantQuota, MeterQuota, Oversell, RevokeQuota};
 pub use apply::reclamation::SetReclamation;
 pub use apply::replicas::{AddReplica, RemoveReplica};

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use cell::feasibility::{Request, VariantsOfPackage};
 use cell::{Cell, Demand, Job, VolumeAsk};
 use model::{
-    CollectionId, Dimension, InstanceId, MachineId, PackageId, PortName, Priority, Resources,
-    TaskIndex, Time,
+    CollectionId, Dimension, InstanceId, MachineId, PackageId, PackingPolicy, PortName, Priority,
+    Resources, TaskIndex, Time,
 };
 use spec::{Constraint, Maximum, Network};
 
@@ -131,10 +131,11 @@ impl Class {
         index: TaskIndex,
         machines: &Machines,
         settings: &Settings,
+        policy: PackingPolicy,
     ) -> Self {
         let demand = job.demand(index);
         let scan = Scan {
-            policy: settings.policy,
+            policy,
             packing: 0,
             mixing: 0,
             soft: 0,
@@ -280,7 +281,14 @@ impl Classes {
         let id = match self.by_key.get(&key) {
             Some(id) => *id,
             None => {
-                let class = Class::new(key.clone(), job, index, machines, settings);
+                let class = Class::new(
+                    key.clone(),
+                    job,
+                    index,
+                    machines,
+                    settings,
+                    settings.policy_for(cell),
+                );
                 let id = match self.unused.pop() {
                     Some(id) => {
                         self.all[id] = Some(class);

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use cell::feasibility::{Colocated, fits};
 use cell::{Cell, Demand, Job, Machine, TaskState};
 use model::{
-    CollectionId, Generation, HeldPackage, InstanceId, MachineId, Random, TaskId, TaskIndex, Time,
+    CollectionId, Generation, HeldPackage, InstanceId, MachineId, PackingPolicy, Random, TaskId,
+    TaskIndex, Time,
 };
 use spec::Constraint;
 
@@ -52,6 +53,8 @@ const POOL_BYTES_MAX: usize = 24 << 20;
 #[derive(Clone, Debug)]
 pub struct Engine {
     pub(crate) settings: Settings,
+    /// The packing policy of the settings, or else of the cell.
+    packing: PackingPolicy,
     pub(crate) machines: Machines,
     pub(crate) classes: Classes,
     evictable: Evictable,
@@ -112,6 +115,7 @@ impl Engine {
             kept: KeptRoom::default(),
             planned: BTreeMap::new(),
             in_allocs: PlannedInAllocs::default(),
+            packing: settings.policy_for(cell),
             settings,
             machines,
             classes: Classes::default(),
@@ -594,7 +598,7 @@ impl Engine {
         let share_of_prod = self.machines.share_of_prod[slot as usize];
         Terms(Term::ALL.map(|term| match term {
             Term::Soft => attributes.map_or(0, soft),
-            Term::Packing => packing(self.settings.policy, class.scan.left(&self.machines, slot)),
+            Term::Packing => packing(self.packing, class.scan.left(&self.machines, slot)),
             Term::Mixing => mixing(class.demand.prod, share_of_prod),
             special => value(special),
         }))

@@ -32,7 +32,7 @@ pub use class::ClassId;
 pub use engine::{AllocSearch, Changed, Engine};
 pub use held::{HeldByMachine, PackagesThere};
 pub use kept::{Kept, WAIT_MAX};
-pub use score::{Policy, Term, Terms, Weights};
+pub use score::{Term, Terms, Weights};
 pub use scores::{Scored, scores};
 pub use settings::Settings;
 pub use why::why;

@@ -8,12 +8,14 @@
 //! equals the cached one is the best of the window.
 
 use crate::machines::{BLOCK, Machines, Slot, Units, share};
-use crate::score::{INFEASIBLE, Left, Policy, WHOLE, Weights, mixing, packing};
+use model::PackingPolicy;
+
+use crate::score::{INFEASIBLE, Left, WHOLE, Weights, mixing, packing};
 
 /// What a scan compares on every machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Scan {
-    pub(crate) policy: Policy,
+    pub(crate) policy: PackingPolicy,
     pub(crate) packing: u32,
     pub(crate) mixing: u32,
     /// The weight of each soft constraint that does not match.
@@ -83,9 +85,9 @@ impl Scan {
         let mut fits = [u32::MAX; BLOCK];
         self.fitting(machines, block, &mut fits);
         match self.policy {
-            Policy::Hybrid => self.scored::<0>(machines, block, scores),
-            Policy::BestFit => self.scored::<1>(machines, block, scores),
-            Policy::EPvm => self.scored::<2>(machines, block, scores),
+            PackingPolicy::Hybrid => self.scored::<0>(machines, block, scores),
+            PackingPolicy::BestFit => self.scored::<1>(machines, block, scores),
+            PackingPolicy::WorstFit => self.scored::<2>(machines, block, scores),
         }
         if let Some(marks) = marks.map(|marks| part(marks, block)) {
             for ((score, fits), mark) in scores.iter_mut().zip(&mut fits).zip(marks) {
@@ -137,9 +139,9 @@ impl Scan {
         scores: &mut [u32; BLOCK],
     ) {
         let policy = match POLICY {
-            0 => Policy::Hybrid,
-            1 => Policy::BestFit,
-            _ => Policy::EPvm,
+            0 => PackingPolicy::Hybrid,
+            1 => PackingPolicy::BestFit,
+            _ => PackingPolicy::WorstFit,
         };
         let (cpu, ram) = (part(&machines.free[0], block), part(&machines.free[1], block));
         let of_cpu = part(&machines.inverse[0], block);

@@ -1,13 +1,16 @@
 //! The settings of placement: the packing policy, the weights of the score terms, and the three
 //! optimisations (paper, section 3.4), each of which can be switched off to measure it.
 
-use crate::score::{Policy, Weights};
+use cell::Cell;
+use model::PackingPolicy;
+
+use crate::score::Weights;
 
 /// The settings of placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The packing policy.
-    pub policy: Policy,
+    /// The packing policy; `None`: the one that the cell is set to.
+    pub policy: Option<PackingPolicy>,
     /// The weights of the score terms.
     pub weights: Weights,
     /// Equivalence classes: tasks of a job with the same requests are treated as one.
@@ -26,7 +29,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            policy: Policy::default(),
+            policy: None,
             weights: Weights::default(),
             classes: true,
             score_cache: true,
@@ -38,6 +41,11 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// The packing policy for a cell.
+    pub(crate) fn policy_for(&self, cell: &Cell) -> PackingPolicy {
+        self.policy.unwrap_or(cell.packing())
+    }
+
     /// Without any of the three optimisations: every task is compared with every machine
     /// individually.
     #[must_use]

@@ -14,10 +14,10 @@ use cell::{
 };
 use model::{
     Bytes, CellName, End, HeldPorts, InstanceId, JobName, MachineId, MachineName, MachineReport,
-    MilliCores, PortName, PortRange, Priority, Resources, SessionId, Span, Subnet, TaskSelection,
-    Time, UserName,
+    MilliCores, PackingPolicy, PortName, PortRange, Priority, Resources, SessionId, Span, Subnet,
+    TaskSelection, Time, UserName,
 };
-use placement::{Kept, Policy, Settings};
+use placement::{Kept, Settings};
 use proptest::prelude::*;
 use scheduler::{Plan, Scheduler};
 use spec::{Constraint, JobReference, JobSpec, Kind, Maximum, Network, Relation, TaskSpec};
@@ -368,7 +368,7 @@ fn places<'a>(
 fn all_settings() -> Vec<Settings> {
     let mut all = Vec::new();
     for bits in 0..8 {
-        let policy = Policy::ALL[bits % 3];
+        let policy = Some(PackingPolicy::ALL[bits % 3]);
         let on = |bit: usize| bits & (1 << bit) != 0;
         let (classes, score_cache, relaxed) = (on(0), on(1), on(2));
         // Few enough for relaxation to take effect.

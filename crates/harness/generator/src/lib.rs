@@ -495,9 +495,10 @@ mod tests {
         let made: Vec<Mutation> = seeded(&Values::few(), 1).take(3_000).collect();
         let kinds: BTreeSet<&str> = made.iter().map(Mutation::name).collect();
         // Savers end on machines, of which there are none here. Records of commands only add events, and no
-        // client can send them; the settings of logs, of notices and of reclamation concern nothing else in a
+        // client can send them; the settings of logs, of notices, of reclamation and of packing concern nothing else in a
         // cell.
-        let others = ["EndSaver", "RecordExec", "SetLogs", "SetNoticeMax", "SetReclamation"];
+        let others =
+            ["EndSaver", "RecordExec", "SetLogs", "SetNoticeMax", "SetReclamation", "SetPacking"];
         let all = Mutation::NAMES.iter().copied().filter(|name| !others.contains(name));
         assert_eq!(kinds, all.collect());
         assert_eq!(seeded(&Values::few(), 1).take(3_000).collect::<Vec<_>>(), made);

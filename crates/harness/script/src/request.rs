@@ -6,7 +6,7 @@ use cell::{
     AddMachine, AddReplica, AddUser, EndSaver, ExecEnd, ForgetJob, GrantQuota, IssueReplicaToken,
     IssueToken, Kill, MeterQuota, Mutation, Oversell, RecordBackup, RecordExec, RemoveMachine,
     RemoveReplica, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes,
-    SetCapability, SetLogs, SetNoticeMax, SetPlatform, SetReclamation, UndrainMachine,
+    SetCapability, SetLogs, SetNoticeMax, SetPacking, SetPlatform, SetReclamation, UndrainMachine,
     UseCapability,
 };
 use model::{
@@ -134,6 +134,9 @@ fn administration(words: &[&str]) -> Result<Mutation, ScriptError> {
         ["reclaim", setting] => {
             let setting = setting.parse().map_err(|_| not(setting, "a setting of reclamation"))?;
             SetReclamation(setting).into()
+        }
+        ["pack", policy] => {
+            SetPacking(policy.parse().map_err(|_| not(policy, "a packing policy"))?).into()
         }
         ["resume"] => ResumeRescheduling.into(),
         ["backed-up", index] => RecordBackup { index: LogIndex(number(index)?) }.into(),

@@ -44,6 +44,7 @@ const LINES: &[&str] = &[
     "logs keep=60 machine=5",
     "backed-up 1",
     "reclaim aggressive",
+    "pack best-fit",
     "resume",
     "certify ana 1 for=60",
     "revoke-user ana",

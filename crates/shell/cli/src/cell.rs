@@ -12,6 +12,7 @@ use present::problem;
 use super::ListArgs;
 use super::log_settings::{self, LogsArgs};
 use super::notice_max::{self, NoticeMaxArgs};
+use super::packing::{self, PolicyArgs};
 use super::reclaim::{self, ReclaimArgs};
 use super::secret;
 use super::show::{self, Printer};
@@ -41,6 +42,12 @@ enum Command {
     /// not production are placed by reservations. off: reservations return to the limits within minutes.
     /// baseline: the largest margin; medium: the default; aggressive: the smallest.
     Reclaim(ReclaimArgs),
+    /// Show how tasks are packed onto machines, or change it.
+    ///
+    /// hybrid: as little as possible of one resource is left that is unusable for lack of another; the default.
+    /// best-fit: as little as possible of the machine is left. worst-fit: tasks are spread, with headroom on every
+    /// machine. Tasks that have a machine stay there.
+    Policy(PolicyArgs),
     /// Show the longest notice of tasks, or change it.
     ///
     /// A task has its own notice between SIGTERM and SIGKILL, at most this one: when it is killed, drained,
@@ -66,6 +73,7 @@ pub(super) fn cell(cell: Target<'_>, args: &CellArgs) -> Done {
         Some(Command::Status(list)) => status(cell, list),
         Some(Command::Logs(args)) => log_settings::logs(cell, args),
         Some(Command::Reclaim(args)) => reclaim::reclaim(cell, args),
+        Some(Command::Policy(args)) => packing::policy(cell, args),
         Some(Command::NoticeMax(args)) => notice_max::notice_max(cell, args),
         Some(Command::RotateKey) => secret::rotate_key(cell),
         Some(Command::ResumeRescheduling) => resume(cell),
@@ -100,6 +108,7 @@ fn describe(status: &v1::CellStatusResponse) -> String {
         ("schedulers", status.schedulers.to_string()),
         ("jobs", format!("{} with {} tasks, dead ones included", status.jobs, status.tasks)),
         ("reclamation", reclaim::in_short(status.reclamation.as_ref())),
+        ("packing", status.packing.clone()),
         ("notices", notices(status)),
         ("index", format!("{} in term {}", status.index, status.term)),
         ("state", status.state_hash.clone()),

@@ -30,6 +30,7 @@ mod metrics;
 mod moment;
 mod notice_max;
 mod package;
+mod packing;
 mod plan;
 mod prune;
 mod quota;

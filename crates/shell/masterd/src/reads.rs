@@ -196,6 +196,7 @@ impl Reads<'_> {
             notices: notices::shares(self.cell.notices()),
             logs: Some(self.cell.log_settings().into()),
             reclamation: Some(views::reclamation(self.cell)),
+            packing: self.cell.packing().to_string(),
             notice_max: Some(api::duration(self.cell.notice_max())),
             last_backup: self.cell.last_backup().map(views::last_backup),
             bootstrapped: self.cell.bootstrapped().unwrap_or_default().0,

@@ -252,6 +252,7 @@ fn detail(record: &Record) -> String {
             format!("{path} {mode} by {user}, session {session}, generation {generation}")
         }
         EventKind::Reclamation(setting) => setting.to_string(),
+        EventKind::Packing(policy) => policy.to_string(),
         EventKind::NoticeMax(most) => most.to_string(),
         EventKind::LogSettings(LogSettings { keep, max, machine }) => {
             let machine = machine.map(|bytes| format!(", {bytes} on each machine"));

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use model::{
     Band, Capability, Certificate, CollectionId, End, FilePath, FinalUsage, GcuFactor, Grant,
     InstanceId, JobName, Level, LockMode, LockSessionId, LogIndex, MachineId, MachineName,
-    MachineVolume, MemberChange, Package, PackageId, Reclamation, ReplicaId, Resources,
-    SchedulerName, SecretName, Serial, Service, Shortage, Span, StartLatency, UserName, Version,
-    VolumeClaim, VolumeName,
+    MachineVolume, MemberChange, Package, PackageId, PackingPolicy, Reclamation, ReplicaId,
+    Resources, SchedulerName, SecretName, Serial, Service, Shortage, Span, StartLatency, UserName,
+    Version, VolumeClaim, VolumeName,
 };
 
 use spec::{CpuRam, FieldChange, LogSettings};
@@ -290,6 +290,8 @@ pub enum EventKind {
     NoticeMax(Span),
     /// The setting of resource reclamation changed.
     Reclamation(Reclamation),
+    /// The packing policy changed.
+    Packing(PackingPolicy),
     /// A lock was acquired, or is no longer held.
     Lock {
         /// Its file.
@@ -616,6 +618,7 @@ impl EventKind {
             Self::LogSettings(_) => "LOG_SETTINGS",
             Self::NoticeMax(_) => "NOTICE_MAX",
             Self::Reclamation(_) => "RECLAMATION",
+            Self::Packing(_) => "PACKING",
             Self::Lock { change: LockChange::Acquired, .. } => "LOCK",
             Self::Lock { change: LockChange::Released, .. } => "UNLOCK",
             Self::Lock { change: LockChange::Expired, .. } => "LOCK_EXPIRED",

@@ -23,6 +23,7 @@ mod member;
 mod name;
 mod notice;
 mod package;
+mod packing;
 mod path;
 mod priority;
 mod random;
@@ -67,6 +68,7 @@ pub use package::{
     PACKAGE_VERSION_CHARACTERS_MAX, Package, PackageId, PackageKind, PackageReaders,
     PackageReference, PackageReferenceError, PackageVersion, PackageVersionError,
 };
+pub use packing::PackingPolicy;
 pub use path::{
     FILE_BYTES_MAX, FilePath, LockMode, PATH_BYTES_MAX, PATH_COMPONENTS_MAX, PathError, Sequencer,
     SequencerError,

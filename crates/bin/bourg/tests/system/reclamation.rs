@@ -90,6 +90,11 @@ fn batch_runs_in_what_production_does_not_use_until_nothing_is_reclaimed() {
     until("all reservations are the limits again", || milli(&reclaim(&cell, "")["reclaimed"]) == 0);
     let events = cell.ok("bourg events --all");
     assert!(events.contains("RECLAMATION") && events.contains("aggressive"), "{events}");
+    assert_eq!(cell.ok("bourg cell policy"), "hybrid\n");
+    assert_eq!(cell.ok("bourg cell policy best-fit"), "best-fit\n");
+    cell.fails(2, "bourg cell policy e-pvm");
+    let events = cell.ok("bourg events --from 1");
+    assert!(events.contains("PACKING") && events.contains("best-fit"), "{events}");
     let refused = cell.fails(2, "bourg cell reclaim most");
     assert!(refused.contains("off, baseline, medium, aggressive"), "{refused}");
 }

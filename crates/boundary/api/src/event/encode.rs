@@ -311,6 +311,7 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
         }),
         EventKind::NoticeMax(most) => wire.message(150, |wire| span(wire, *most)),
         EventKind::Reclamation(setting) => wire.given_text(130, setting.name()),
+        EventKind::Packing(policy) => wire.given_text(260, policy.name()),
         EventKind::Bootstrapped => wire.nothing(33),
         EventKind::BackupSaved { index } => wire.given_number(201, index.0),
         EventKind::LevelRaised { to } => wire.message(34, |wire| wire.number(1, to.0.into())),

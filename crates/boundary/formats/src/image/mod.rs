@@ -25,8 +25,8 @@ use std::sync::Arc;
 use api::{At, Fault, Malformed, read};
 use cell::{Image, LEVEL, LastBackup, Rescheduling};
 use model::{
-    CollectionId, GcuFactor, Level, LockSessionId, LogIndex, MachineId, Reclamation, SessionId,
-    Time, UserName,
+    CollectionId, GcuFactor, Level, LockSessionId, LogIndex, MachineId, PackingPolicy, Reclamation,
+    SessionId, Time, UserName,
 };
 use prost::Message;
 use spec::LogSettings;
@@ -106,6 +106,7 @@ fn head(image: &Image) -> v1::ImageHead {
             .then(|| api::duration(image.notice_max)),
         logs: (image.logs != LogSettings::default()).then(|| (&image.logs).into()),
         reclamation: reclamation(image.reclamation),
+        packing: packing(image.packing),
         bootstrapped: image.bootstrapped.map(|at| at.0),
         last_backup: image.last_backup.as_ref().map(backup),
         users: image.users.iter().map(user::user).collect(),
@@ -245,6 +246,7 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
             None => cell::bounds::NOTICE_MAX_DEFAULT,
         },
         reclamation: reclamation_of(&head.reclamation)?,
+        packing: packing_of(&head.packing)?,
         bootstrapped: head.bootstrapped.map(Time),
         last_backup: head.last_backup.as_ref().map(backup_of).transpose().field("lastBackup")?,
         users,
@@ -283,6 +285,18 @@ fn reclamation_of(read: &str) -> Result<Reclamation, Malformed> {
     match read {
         "" => Ok(Reclamation::default()),
         setting => read::word(setting, "reclamation"),
+    }
+}
+
+/// Empty if it is the policy of a new cell.
+fn packing(is: PackingPolicy) -> String {
+    if is == PackingPolicy::default() { String::new() } else { is.to_string() }
+}
+
+fn packing_of(read: &str) -> Result<PackingPolicy, Malformed> {
+    match read {
+        "" => Ok(PackingPolicy::default()),
+        policy => read::word(policy, "packing"),
     }
 }
 

@@ -20,15 +20,16 @@ use cell::{
     ForgetJob, Grant, GrantQuota, Kill, MeterQuota, Mutation, Observation, Op, Oversell,
     RecordBackup, RecordExec, RemoveMachine, RequestId, Reservation, ResizeJob, RestartJob,
     ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs,
-    SetNoticeMax, SetPlatform, SetReclamation, SkipReason, UndrainMachine, UpdateAction,
-    UpdateFailure, UpdateJob, UpdateStep, UseCapability,
+    SetNoticeMax, SetPacking, SetPlatform, SetReclamation, SkipReason, UndrainMachine,
+    UpdateAction, UpdateFailure, UpdateJob, UpdateStep, UseCapability,
 };
 use model::{
     Appclass, Band, Bytes, Capability, CollectionId, Dimension, End, FinalUsage, GcuFactor,
     Generation, GrantId, HeldPorts, InstanceId, KernelFeature, Level, LockSessionId, LogIndex,
-    MachineId, MachineReport, MilliCores, NameError, NoticeDelivery, PortRange, Reclamation,
-    Resources, SaverOutcome, Saving, SchedulingClass, Serial, SessionId, Shortage, ShortageState,
-    Span, StartLatency, StartPart, TaskIndex, TaskSelection, Time, UserName, Version,
+    MachineId, MachineReport, MilliCores, NameError, NoticeDelivery, PackingPolicy, PortRange,
+    Reclamation, Resources, SaverOutcome, Saving, SchedulingClass, Serial, SessionId, Shortage,
+    ShortageState, Span, StartLatency, StartPart, TaskIndex, TaskSelection, Time, UserName,
+    Version,
 };
 use spec::{
     Autoscale, BatchPolicy, Constraint, CpuRam, DisruptionBudget, HealthCheck, JobReference,
@@ -369,6 +370,7 @@ fn requests() -> Vec<Mutation> {
         Mutation::SetPlatform(SetPlatform { platform: "x86-64".to_owned(), factor: factor(1_250) }),
         Mutation::SetLogs(SetLogs(log_settings())),
         Mutation::SetReclamation(SetReclamation(Reclamation::Baseline)),
+        Mutation::SetPacking(SetPacking(PackingPolicy::BestFit)),
         Mutation::SetNoticeMax(SetNoticeMax(Span::from_secs(60))),
         Mutation::Kill(Kill {
             owner: name("ana"),
@@ -643,6 +645,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::SetPlatform(_) => "set platform",
             Mutation::SetLogs(_) => "set logs",
             Mutation::SetReclamation(_) => "set reclamation",
+            Mutation::SetPacking(_) => "set packing",
             Mutation::SetNoticeMax(_) => "set notice max",
             Mutation::ResumeRescheduling(ResumeRescheduling) => "resume rescheduling",
             Mutation::AddUser(_) => "add user",

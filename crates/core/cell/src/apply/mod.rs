@@ -24,6 +24,7 @@ pub(crate) mod notice;
 pub(crate) mod observe;
 pub(crate) mod op;
 pub(crate) mod packages;
+pub(crate) mod packing;
 pub(crate) mod quota;
 pub(crate) mod reclamation;
 pub(crate) mod replicas;

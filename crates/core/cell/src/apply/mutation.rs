@@ -15,8 +15,8 @@ use crate::{
     Oversell, RecordBackup, RecordExec, Rejection, ReleaseLock, ReleaseVolume, RemoveMachine,
     RemoveReplica, RemoveVolume, RenewLockSession, Reply, ResealSecret, ResizeJob, RestartJob,
     ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability,
-    SetLimits, SetLogs, SetNoticeMax, SetPackage, SetPlatform, SetReclamation, SetSecret,
-    SetService, SetVolume, UndrainMachine, UpdateJob, UseCapability, WriteFile,
+    SetLimits, SetLogs, SetNoticeMax, SetPackage, SetPacking, SetPlatform, SetReclamation,
+    SetSecret, SetService, SetVolume, UndrainMachine, UpdateJob, UseCapability, WriteFile,
 };
 
 /// A mutation.
@@ -146,6 +146,8 @@ mutations! {
     SetNoticeMax(SetNoticeMax),
     /// Set how near to the usage reservations may come.
     SetReclamation(SetReclamation),
+    /// Set how tasks are packed onto machines.
+    SetPacking(SetPacking),
     /// Issue a certificate to a user, who may be new.
     AddUser(AddUser),
     /// Revoke every certificate of a user.

@@ -203,6 +203,8 @@ pub enum CellPermission {
     SetLogs,
     /// To set how much is reclaimed.
     SetReclamation,
+    /// To set the packing policy.
+    SetPacking,
     /// To set the factor of a platform.
     SetPlatform,
     /// To resume rescheduling.

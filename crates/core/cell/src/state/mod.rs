@@ -60,8 +60,8 @@ use std::sync::Arc;
 use imbl::{OrdMap, OrdSet};
 use model::{
     Band, Capability, CellName, ClaimedVolumes, CollectionId, GcuFactor, Grant, GrantId,
-    InstanceId, JobName, Level, LogIndex, MachineId, MachineName, Reclamation, Serial, SessionId,
-    Span, TaskId, TaskIndex, Time, UserName,
+    InstanceId, JobName, Level, LogIndex, MachineId, MachineName, PackingPolicy, Reclamation,
+    Serial, SessionId, Span, TaskId, TaskIndex, Time, UserName,
 };
 use spec::LogSettings;
 
@@ -81,6 +81,7 @@ pub struct Cell {
     pub(crate) logs: LogSettings,
     pub(crate) notice_max: Span,
     pub(crate) reclamation: Reclamation,
+    pub(crate) packing: PackingPolicy,
     pub(crate) bootstrapped: Option<Time>,
     pub(crate) last_backup: Option<LastBackup>,
     pub(crate) users: OrdMap<UserName, Arc<User>>,
@@ -162,6 +163,7 @@ impl Cell {
             logs: LogSettings::default(),
             notice_max: crate::bounds::NOTICE_MAX_DEFAULT,
             reclamation: Reclamation::default(),
+            packing: PackingPolicy::default(),
             bootstrapped: None,
             last_backup: None,
             users: OrdMap::new(),
@@ -257,6 +259,12 @@ impl Cell {
     #[must_use]
     pub fn reclamation(&self) -> Reclamation {
         self.reclamation
+    }
+
+    /// How tasks are packed onto machines.
+    #[must_use]
+    pub fn packing(&self) -> PackingPolicy {
+        self.packing
     }
 
     /// The administrators.

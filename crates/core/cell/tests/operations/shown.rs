@@ -134,6 +134,7 @@ fn what_happened(event: &Event) -> String {
         EventKind::MachineDrained { reason } => format!("{name} {subject} ({reason})"),
         EventKind::BackupSaved { index } => format!("{name} as of index {index}"),
         EventKind::Reclamation(setting) => format!("{name} {setting}"),
+        EventKind::Packing(policy) => format!("{name} {policy}"),
         EventKind::Platform { platform, factor } => format!("{name} {platform} {factor}"),
         EventKind::UserAdded { user, certificate } => {
             format!("{name} {user} {} until {} s", certificate.serial, seconds(certificate.expires))

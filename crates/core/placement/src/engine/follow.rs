@@ -116,7 +116,8 @@ impl Engine {
     fn take_in(&mut self, cell: &Cell, mut touched: Touched) -> Changed {
         let described = touched.machines.iter().filter(|(_, described)| **described);
         let described: Vec<MachineId> = described.map(|(id, _)| *id).collect();
-        if !described.is_empty() && self.is_outgrown(cell, &described) {
+        let repacked = self.packing != self.settings.policy_for(cell);
+        if repacked || !described.is_empty() && self.is_outgrown(cell, &described) {
             self.rebuild(cell);
             return Changed { rebuilt: true, ..Changed::default() };
         }

@@ -13,13 +13,13 @@ mod e_pvm;
 mod hybrid;
 mod maxima;
 mod mixing;
-mod policy;
 mod soft;
 mod spread;
 
+use model::PackingPolicy;
+
 pub(crate) use maxima::over as over_a_maximum;
 pub(crate) use mixing::raw as mixing;
-pub use policy::Policy;
 pub(crate) use soft::unmatched;
 pub(crate) use spread::share as share_lost;
 
@@ -44,11 +44,11 @@ pub(crate) struct Left {
 
 /// The packing term of a policy: 0 to about 17 times [`WHOLE`].
 #[inline]
-pub(crate) fn packing(policy: Policy, left: Left) -> u32 {
+pub(crate) fn packing(policy: PackingPolicy, left: Left) -> u32 {
     match policy {
-        Policy::Hybrid => hybrid::raw(left),
-        Policy::BestFit => best_fit::raw(left),
-        Policy::EPvm => e_pvm::raw(left),
+        PackingPolicy::Hybrid => hybrid::raw(left),
+        PackingPolicy::BestFit => best_fit::raw(left),
+        PackingPolicy::WorstFit => e_pvm::raw(left),
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use cell::{Cell, Outcome};
 use expect_test::{Expect, expect};
-use model::{CollectionId, MachineId, TaskIndex, TaskSelection, Time};
+use model::{CollectionId, MachineId, PackingPolicy, TaskIndex, TaskSelection, Time};
 use placement::{Engine, Settings, why};
 use script::{Script, Step};
 
@@ -357,4 +357,32 @@ fn each_task_of_every_machine_is_placed_on_its_own_and_preempts_there() {
         })
         .collect();
     assert_eq!(placed, [(MachineId(1), 0), (MachineId(2), 1)]);
+}
+
+/// The policy of the cell decides, also when it changes while the engine follows.
+#[test]
+fn the_policy_of_the_cell_decides_which_machine_is_best() {
+    let mut cell = cell(
+        "machine m1 cpu=1000 ram=1000 ports=none\nmachine m2 cpu=1000 ram=1000 ports=none",
+        "submit ana/first 1 cpu=300 ram=200\nsubmit ana/next 1 cpu=200 ram=300\nassign 1-0-1 m1",
+    );
+    let now = Time(1_000_000);
+    let mut engine = Engine::new(&cell, Settings::default());
+    let next = cell.job(CollectionId(2)).expect("a job").instance(TaskIndex(0)).expect("a task");
+    let mut chosen = |cell: &Cell, engine: &mut Engine| {
+        let job = cell.job(CollectionId(2)).expect("a job");
+        let class = engine.join(cell, job, TaskIndex(0));
+        let machine = engine.place(cell, class, next, now).map(|placed| placed.machine);
+        engine.not_judged(cell, [next]);
+        machine
+    };
+    assert_eq!(chosen(&cell, &mut engine), Some(MachineId(1)), "hybrid: nothing is stranded");
+    for (policy, machine) in [("worst-fit", 2), ("best-fit", 1), ("worst-fit", 2), ("hybrid", 1)] {
+        for Step { op, applied, .. } in apply(&mut cell, &format!("pack {policy}")) {
+            engine.follow(&cell, &op, &applied);
+        }
+        assert_eq!(chosen(&cell, &mut engine), Some(MachineId(machine)), "{policy}");
+    }
+    let fixed = Settings { policy: Some(PackingPolicy::WorstFit), ..Settings::default() };
+    assert_eq!(chosen(&cell, &mut Engine::new(&cell, fixed)), Some(MachineId(2)));
 }

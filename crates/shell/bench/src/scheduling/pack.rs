@@ -12,9 +12,9 @@ use cell::Demand;
 use clap::Args;
 use command::Done;
 use command::output::{self, Format};
-use model::Random;
 use model::{Dimension, Resources};
-use placement::{Policy, Settings};
+use model::{PackingPolicy, Random};
+use placement::Settings;
 use serde::Serialize;
 use trace::CellSnapshot;
 
@@ -156,14 +156,14 @@ fn figures(options: &Options) -> anyhow::Result<Figures> {
     let mut dump = options.dump.as_deref().map(|path| Dump::create(path, ",order")).transpose()?;
     let usual = source.settings();
     let kinds = [
-        (Policy::Hybrid, true),
-        (Policy::Hybrid, false),
-        (Policy::BestFit, true),
-        (Policy::EPvm, true),
+        (PackingPolicy::Hybrid, true),
+        (PackingPolicy::Hybrid, false),
+        (PackingPolicy::BestFit, true),
+        (PackingPolicy::WorstFit, true),
     ];
     let mut policies: Vec<Packed> = Vec::new();
     for (policy, relaxed) in kinds.into_iter().take(if options.quick { 1 } else { kinds.len() }) {
-        let settings = Settings { policy, relaxed, ..usual.clone() };
+        let settings = Settings { policy: Some(policy), relaxed, ..usual.clone() };
         let mut machines = Vec::new();
         for (nth, (order, bound)) in orders.iter().zip(&bounds).enumerate() {
             let most = usize::try_from(pending).unwrap_or(usize::MAX);
@@ -256,7 +256,7 @@ fn search(
 
 #[expect(clippy::cast_precision_loss, reason = "ratios, rounded for display")]
 fn packed(
-    policy: Policy,
+    policy: PackingPolicy,
     relaxed_randomisation: bool,
     machines: Vec<usize>,
     bounds: &[usize],

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use api::v1;
 use api::v1::past_question::Question;
 use cell::{
-    MachineState, Mutation, Outcome, Reply, ResumeRescheduling, SetLogs, SetNoticeMax,
+    MachineState, Mutation, Outcome, Reply, ResumeRescheduling, SetLogs, SetNoticeMax, SetPacking,
     SetReclamation,
 };
-use model::{NotListed, Reclamation};
+use model::{NotListed, PackingPolicy, Reclamation};
 use prost::Message as _;
 use rpc::service::cell_server;
 use tonic::{Request, Response, Status};
@@ -150,6 +150,23 @@ impl cell_server::Cell for WholeCell {
         self.door
             .change(asked.id, by, SetReclamation(setting), bytes, |index, reply| match reply {
                 Reply::Done => Some(v1::SetReclamationResponse { index }),
+                _ => None,
+            })
+            .await
+    }
+
+    async fn set_packing(
+        &self,
+        request: Request<v1::SetPackingRequest>,
+    ) -> Answer<v1::SetPackingResponse> {
+        let by = self.door.caller(&request)?;
+        let asked = request.into_inner();
+        let bytes = asked.encoded_len();
+        let bad = |error: NotListed| Status::invalid_argument(error.to_string());
+        let policy: PackingPolicy = asked.policy.parse().map_err(bad)?;
+        self.door
+            .change(asked.id, by, SetPacking(policy), bytes, |index, reply| match reply {
+                Reply::Done => Some(v1::SetPackingResponse { index }),
                 _ => None,
             })
             .await

@@ -8,8 +8,8 @@ use cell::{
     StopReason, Subject,
 };
 use model::{
-    Capability, CollectionId, Generation, Level, LockSessionId, LogIndex, Reclamation,
-    SchedulerName, Sequencer, Span, StartLatency, TaskId, TaskIndex, Time,
+    Capability, CollectionId, Generation, Level, LockSessionId, LogIndex, PackingPolicy,
+    Reclamation, SchedulerName, Sequencer, Span, StartLatency, TaskId, TaskIndex, Time,
 };
 use proptest::option::of;
 use proptest::prelude::*;
@@ -180,6 +180,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
         any::<(u32, u32)>().prop_map(|(silent, of)| EventKind::ReschedulingStopped { silent, of }),
         Just(EventKind::ReschedulingResumed),
         select(&Reclamation::ALL[..]).prop_map(EventKind::Reclamation),
+        select(&PackingPolicy::ALL[..]).prop_map(EventKind::Packing),
         Just(EventKind::ReschedulingAllowed),
         (name(), certificate())
             .prop_map(|(user, certificate)| EventKind::UserAdded { user, certificate }),

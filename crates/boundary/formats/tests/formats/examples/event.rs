@@ -9,7 +9,7 @@ use cell::{
 };
 use model::{
     Band, Bytes, Capability, CollectionId, FinalUsage, Level, LogIndex, MachineId, MilliCores,
-    Reclamation, Span, StartLatency, Time, Version,
+    PackingPolicy, Reclamation, Span, StartLatency, Time, Version,
 };
 use spec::{CpuRam, FieldChange};
 
@@ -213,6 +213,7 @@ fn of_the_cell() -> Vec<EventKind> {
         EventKind::Platform { platform: "x86-64".to_owned(), factor: factor(1_250) },
         EventKind::LogSettings(super::log_settings()),
         EventKind::Reclamation(Reclamation::Baseline),
+        EventKind::Packing(PackingPolicy::WorstFit),
         EventKind::NoticeMax(Span::from_secs(60)),
         EventKind::Bootstrapped,
         EventKind::LevelRaised { to: Level(2) },
@@ -302,6 +303,7 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::Platform { .. } => "platform",
         EventKind::LogSettings(_) => "log settings",
         EventKind::Reclamation(_) => "reclamation",
+        EventKind::Packing(_) => "packing",
         EventKind::NoticeMax(_) => "notice max",
         EventKind::Lock { change: LockChange::Acquired, .. } => "lock acquired",
         EventKind::Lock { change: LockChange::Released, .. } => "lock released",

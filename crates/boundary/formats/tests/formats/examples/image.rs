@@ -14,8 +14,8 @@ use cell::{
 use model::{
     Band, Bytes, Capability, CollectionId, Dimension, End, FinalUsage, Generation, GrantId, Level,
     LockSessionId, LogIndex, MachineId, MachineReport, MilliCores, NoticeDelivery, NoticeReason,
-    Reclamation, ReplicaId, SessionId, Span, StartLatency, StartPart, TaskId, TaskIndex,
-    TaskSelection, Time, UserName, Version,
+    PackingPolicy, Reclamation, ReplicaId, SessionId, Span, StartLatency, StartPart, TaskId,
+    TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use spec::{Autoscale, CpuRam, FieldChange, JobSpec, Kind, TaskSpec};
 
@@ -46,6 +46,7 @@ pub(crate) fn full_image() -> Image {
         logs: spec::LogSettings::default(),
         notice_max: cell::bounds::NOTICE_MAX_DEFAULT,
         reclamation: Reclamation::default(),
+        packing: PackingPolicy::default(),
         bootstrapped: None,
         last_backup: None,
         users: Vec::new(),
@@ -83,6 +84,7 @@ pub(crate) fn image_of_an_owned_cell() -> Image {
     image.logs = super::log_settings();
     image.notice_max = Span::from_secs(60);
     image.reclamation = Reclamation::Aggressive;
+    image.packing = PackingPolicy::BestFit;
     image.bootstrapped = Some(Time(1));
     image.last_backup = Some(LastBackup { index: LogIndex(6), at: Time(90), by: name("ben") });
     image.rescheduling = Rescheduling::Stopped { since: Time(99), silent: 4, of: 9 };

@@ -304,6 +304,7 @@ pub(crate) fn not_allowed() -> Vec<Rejection> {
         CellPermission::SetNoticeMax,
         CellPermission::SetLogs,
         CellPermission::SetReclamation,
+        CellPermission::SetPacking,
         CellPermission::SetPlatform,
         CellPermission::ResumeRescheduling,
         CellPermission::EndSaversOfForgottenJobs,
