@@ -261,7 +261,8 @@ fn tally(job: &v1::JobStatus) -> String {
     let counts = job.counts.unwrap_or_default();
     let good = if run::is_alloc_set(job) { "allocs in place" } else { "healthy" };
     if counts.tasks == 0 && !run::is_dead(job) {
-        return "no tasks".to_owned();
+        // Its state says that.
+        return String::new();
     }
     let alive = (!run::is_dead(job)).then_some((counts.healthy, good));
     let ended =
@@ -301,11 +302,14 @@ fn show_job(
             format!("  version {} (update to {} {state})", job.version, update.to)
         }
     };
+    let tally = match tally(job).as_str() {
+        "" => String::new(),
+        tally => format!("  {tally}"),
+    };
     output::print(&format!(
-        "{}  {}{why}  {priority}{within}  {}{version}  submitted {age} ago\n",
+        "{}  {}{why}  {priority}{within}{tally}{version}  submitted {age} ago\n",
         job_name(job),
         present::job_state(job),
-        tally(job),
     ))?;
     if let Some(limits) = limits(job).filter(|_| *format == Format::Wide) {
         output::print(&format!("{limits}\n"))?;
