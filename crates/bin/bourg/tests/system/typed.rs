@@ -53,7 +53,11 @@ fn files_of_other_systems_and_bad_scripts_are_told_what_to_write() {
         ("pod.yaml", "apiVersion: v1\nkind: Pod\n", "is a file of Kubernetes"),
         ("compose.yaml", "services:\n  web:\n    image: nginx\n", "is a file of Docker Compose"),
         ("web.nomad", "job \"web\" {\n}\n", "is a file of Nomad"),
-        ("slurm.sh", "#!/bin/sh\n#SBATCH --mem=1G\ntrue\n", "for Slurm, and no #BOURG lines"),
+        (
+            "slurm.sh",
+            "#!/bin/sh\n#SBATCH --mem=1G\ntrue\n",
+            "lines below the first one:\n#BOURG ram=1GiB",
+        ),
         ("bad.sh", "#!/bin/sh\n#BOURG cpus=1\n", "bad.sh:2: 'cpus' is no word of a job"),
         ("late.sh", "#!/bin/sh\ntrue\n#BOURG cpu=1\n", "late.sh:3: #BOURG lines come before"),
         ("page.awk", "#!/usr/bin/awk -f\n", "is no interpreter"),
@@ -186,7 +190,10 @@ fn a_job_without_tasks_lives_on_until_it_is_resized_or_killed() {
     let said = cell.ok("bourg status web");
     assert!(said.starts_with("root/web  no tasks  production  version 2"), "{said}");
     let said = cell.types("bourg wait web --for dead --timeout 1s").stderr;
-    assert!(said.contains(" root/web has no tasks, and lives on: bourg resize root/web 1 starts one"), "{said}");
+    assert!(
+        said.contains(" root/web has no tasks, and lives on: bourg resize root/web 1 starts one"),
+        "{said}"
+    );
     assert_eq!(cell.types("bourg bns get web -o name").stdout, "");
     cell.ok("bourg update close web");
     let said = cell.fails(3, "bourg exec web/0 -- true");
