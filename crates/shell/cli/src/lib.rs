@@ -156,8 +156,8 @@ pub enum Command {
     /// Fetch the outputs of the ended tasks of a job: what their machines keep of their files.
     ///
     /// The job names them: `outputs: ['result.txt', 'out']`. Those of task 3 are written to DIR/3. Several tasks
-    /// are fetched from at once. The command tells which tasks have left nothing, and exits with 1 if a task has
-    /// not ended or its outputs are not complete; run again, it goes on where it was.
+    /// are fetched from at once. The command tells which tasks have left nothing, and which have not ended and what they
+    /// do. It exits with 1 if a task has not ended or its outputs are not complete; run again, it goes on where it was.
     Results(results::ResultsArgs),
     /// Forward connections to ports of this computer to ports of a task.
     ///
