@@ -38,6 +38,7 @@ mod registry_image;
 mod restart;
 mod results;
 mod run;
+mod said;
 mod saver;
 mod secret;
 mod selection;

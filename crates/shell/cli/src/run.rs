@@ -18,7 +18,7 @@ use spec::JobSpec;
 use self::settling::Settling;
 use super::{RunArgs, plan, prune, sources, update, why};
 use crate::last_lines::last_lines;
-use crate::show::said::{start_was_lost, starts_lost};
+use crate::said::{start_was_lost, starts_lost};
 
 /// How long a task must be pending before the command explains why.
 const WHY_AFTER: Duration = Duration::from_secs(1);
@@ -477,9 +477,11 @@ impl Progress {
         let before = std::mem::replace(&mut self.failures, now);
         let tasks = job.tasks.iter().enumerate();
         let failed = |(place, task): &(usize, &v1::TaskStatus)| {
-            let more = before.get(*place).is_some_and(|before| ends(task) > *before);
             let state = task.state();
-            ends(task) > 0 && !state.is_dead() && (more || state == v1::TaskState::Pending)
+            // At the first look it may wait for its restart. Later that was told already.
+            let first = || ends(task) > 0 && state == v1::TaskState::Pending;
+            let more = before.get(*place).map_or_else(first, |before| ends(task) > *before);
+            more && !state.is_dead()
         };
         tasks.into_iter().find(failed).map(|(_, task)| task)
     }
@@ -636,22 +638,25 @@ mod tests {
     fn a_failure_is_told_while_the_task_goes_on() {
         use v1::TaskState::{Failed, Killed, Pending, Running};
         for (before, failures, state, told) in [
-            (0, 1, Pending, true),
-            (1, 1, Pending, true),
-            (0, 1, Running, true),
-            (1, 1, Running, false),
-            (0, 0, Pending, false),
+            (Some(0), 1, Pending, true),
+            (Some(1), 1, Pending, false),
+            (None, 1, Pending, true),
+            (None, 1, Running, false),
+            (Some(0), 1, Running, true),
+            (Some(1), 1, Running, false),
+            (Some(0), 0, Pending, false),
+            (None, 0, Pending, false),
             // It is not retried.
-            (0, 1, Failed, false),
-            (1, 1, Killed, false),
+            (Some(0), 1, Failed, false),
+            (Some(1), 1, Killed, false),
         ] {
             let known = ShownJob { label: None, admitted: None, was_there: true };
             let mut progress = Progress::new(Instant::now(), None, known);
-            progress.failures = vec![before];
+            progress.failures = before.into_iter().collect();
             let task =
                 v1::TaskStatus { failures, state: state.into(), ..v1::TaskStatus::default() };
             let job = v1::JobStatus { tasks: vec![task], ..v1::JobStatus::default() };
-            assert_eq!(progress.failed(&job).is_some(), told, "{before} {failures} {state:?}");
+            assert_eq!(progress.failed(&job).is_some(), told, "{before:?} {failures} {state:?}");
         }
     }
 }

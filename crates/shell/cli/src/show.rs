@@ -1,7 +1,5 @@
 //! `bourg status`, and what all commands that show state share.
 
-pub(crate) mod said;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -14,9 +12,9 @@ use command::{Done, Failure, job_address, with_cell};
 use model::{FinalUsage, Priority, Resources, Time};
 use present::amount;
 
-use self::said::{health, last_end, said_of};
 use super::usage;
 use super::{ListArgs, StatusArgs, run, start_latency, why};
+use crate::said::{health, last_end, said_of};
 
 /// The polling interval of `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);

@@ -9,7 +9,7 @@ use command::{Code, Failure};
 use model::{TaskIndex, TaskSelection};
 
 use crate::run::Far;
-use crate::show::said::starts_lost;
+use crate::said::starts_lost;
 use crate::{run, why};
 
 /// The exit status of a process that a signal killed is this plus the signal, as in shells.

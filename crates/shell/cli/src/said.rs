@@ -12,7 +12,7 @@ const SAID_SHOWN: usize = 5;
 const CELL_CHARACTERS: usize = 24;
 
 /// The health of a task: `unhealthy`, with what its check said if that is short or `whole` is wanted.
-pub(super) fn health(task: &v1::TaskStatus, whole: bool) -> String {
+pub(crate) fn health(task: &v1::TaskStatus, whole: bool) -> String {
     let Some(health) = health_word(task) else {
         return match task.state() {
             v1::TaskState::Running => word::<v1::Health>(task.health).into_owned(),
@@ -45,7 +45,7 @@ fn because(health: &str, task: &v1::TaskStatus) -> String {
 }
 
 /// `exit code 1, restarts in 3.2 s`; of a longer text the words before the colon.
-pub(super) fn last_end(task: &v1::TaskStatus, now: u64, whole: bool) -> String {
+pub(crate) fn last_end(task: &v1::TaskStatus, now: u64, whole: bool) -> String {
     if let Some(text) = start_was_lost(task, now) {
         return if whole { text } else { "could not start".to_owned() };
     }
@@ -92,7 +92,7 @@ fn cell(text: &str, whole: bool) -> String {
 
 /// The sentences about tasks: why they could not start, how they ended, what their checks say, and what is said of
 /// those that run, such as that they have an older secret. A line for each text, the first few.
-pub(super) fn said_of(what: &str, job: &v1::JobStatus, now: u64) -> String {
+pub(crate) fn said_of(what: &str, job: &v1::JobStatus, now: u64) -> String {
     // Tasks with the same text are one line, though they wait for different times.
     let mut said: BTreeMap<String, (String, Vec<u32>)> = BTreeMap::new();
     let mut say = |key: String, text: String, task: &v1::TaskStatus| {
