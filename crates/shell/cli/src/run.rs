@@ -659,4 +659,21 @@ mod tests {
             assert_eq!(progress.failed(&job).is_some(), told, "{before:?} {failures} {state:?}");
         }
     }
+
+    #[test]
+    fn each_start_that_was_lost_is_told_once() {
+        let known = ShownJob { label: None, admitted: None, was_there: true };
+        let mut progress = Progress::new(Instant::now(), None, known);
+        for (tries, told) in [(0, false), (1, true), (1, false), (2, true), (0, false), (1, true)] {
+            let cause = Some(v1::pending_cause::Cause::StartLost(tries));
+            let pending = v1::state_reason::Reason::Pending(v1::PendingCause { cause });
+            let task = v1::TaskStatus {
+                state: v1::TaskState::Pending.into(),
+                state_reason: Some(v1::StateReason { reason: Some(pending) }),
+                ..v1::TaskStatus::default()
+            };
+            let job = v1::JobStatus { tasks: vec![task], ..v1::JobStatus::default() };
+            assert_eq!(progress.lost(&job).is_some(), told, "{tries}");
+        }
+    }
 }
