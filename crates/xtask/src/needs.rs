@@ -86,6 +86,11 @@ const TOOLS: &[Tool] = &[
     },
     Tool { program: "umoci", package: "umoci", needed_by: "boundary/package/tests/oracles.rs" },
     Tool { program: "skopeo", package: "skopeo", needed_by: "boundary/package/tests/oracles.rs" },
+    Tool {
+        program: "openssl",
+        package: "openssl",
+        needed_by: "bin/bourg/tests/system/secrets_in_use.rs",
+    },
     Tool { program: "curl", package: "curl", needed_by: "bin/bourg/tests/system/pages.rs" },
     Tool {
         program: "chromium",

@@ -18,44 +18,86 @@ use Suggestion::{Here, NotYet};
 /// The answers.
 const ANSWERS: &[(&[&str], Suggestion)] = &[
     (
-        &["apply", "create", "submit", "start", "deploy", "up", "sbatch", "qsub", "launch"],
+        &["apply", "create", "submit", "start", "deploy", "up", "launch"],
         Here(
             "`bourg run FILE` submits the jobs of a file, or updates them; `bourg plan FILE` only says what it would do",
         ),
     ),
     (
-        &["srun", "salloc"],
-        Here("`bourg run --wait FILE` runs the job of a file and exits with its status"),
+        &["sbatch", "qsub", "bsub"],
+        Here(
+            "`bourg run --detach FILE` submits a script, whose #BOURG lines say what it needs, as #SBATCH lines do for \
+             Slurm; with those it tells the #BOURG lines to write. `bourg run --print FILE` shows the job",
+        ),
     ),
     (
-        &["ps", "ls", "list", "jobs", "tasks", "pods", "squeue", "qstat"],
+        &["srun"],
+        Here(
+            "`bourg run --wait --cpu 1 -- true` runs a command as a job and exits with its status, `bourg logs -f JOB` \
+             shows its output, `bourg exec -it JOB/3` opens a shell inside a task that runs",
+        ),
+    ),
+    (
+        &["salloc"],
+        Here(
+            "an alloc set reserves room for jobs (docs/allocs.md): `bourg run FILE` makes one; `bourg exec -it JOB/3` \
+             opens a shell inside a task",
+        ),
+    ),
+    (
+        &["ps", "ls", "list", "jobs", "tasks", "pods"],
         Here("`bourg status` shows jobs, `bourg status JOB` the tasks of one"),
     ),
+    (
+        &["squeue", "qstat", "bjobs"],
+        Here(
+            "`bourg queue` shows the batch jobs that wait, in their order; `bourg status` shows all jobs, `bourg why JOB` \
+             why one does not run",
+        ),
+    ),
+    (
+        &["scontrol"],
+        Here(
+            "`bourg status JOB -o yaml` has every field of a job, `bourg machine show NAME` a machine; `bourg update FILE` \
+             changes a job, `bourg drain NAME` drains a machine",
+        ),
+    ),
+    (
+        &["sacct", "sacctmgr", "sreport", "seff"],
+        Here(
+            "`bourg status --all` shows jobs with those that have ended, `bourg events JOB` the history of one, \
+             `bourg usage JOB` what its tasks used, `bourg quota show` what users may have",
+        ),
+    ),
+    (&["sprio", "sshare"], Here("`bourg queue` shows the batch jobs that wait, in their order")),
     (
         &["get"],
         Here("`bourg status` shows jobs, `bourg machines` machines; `-o json` has every field"),
     ),
     (
-        &["describe", "inspect", "show", "info", "scontrol"],
+        &["describe", "inspect", "show", "info"],
         Here("`bourg status JOB -o yaml` has every field, `bourg events JOB` its history"),
     ),
     (
-        &[
-            "delete",
-            "del",
-            "rm",
-            "remove",
-            "stop",
-            "cancel",
-            "terminate",
-            "down",
-            "scancel",
-            "qdel",
-        ],
+        &["delete", "del", "rm", "remove", "stop", "cancel", "terminate", "down"],
         Here("`bourg kill JOB` ends a job, or some of its tasks (`bourg kill JOB/3`)"),
     ),
     (
-        &["nodes", "node", "sinfo", "hosts"],
+        &["scancel", "qdel", "bkill"],
+        Here(
+            "`bourg kill JOB` ends a job, `bourg kill JOB/3` one of its tasks; jobs have names and not numbers, which \
+             `bourg status` shows",
+        ),
+    ),
+    (
+        &["sinfo", "pbsnodes", "bhosts"],
+        Here(
+            "`bourg machines` shows the machines and what is taken of them, `bourg status` the jobs; there are no \
+             partitions: machines have attributes, and jobs constraints",
+        ),
+    ),
+    (
+        &["nodes", "node", "hosts"],
         Here("`bourg machines` shows all, `bourg machine show NAME` one"),
     ),
     (
@@ -67,7 +109,7 @@ const ANSWERS: &[(&[&str], Suggestion)] = &[
     (&["uncordon"], Here("`bourg undrain NAME` makes a machine available again")),
     (&["log", "tail"], Here("`bourg logs -f JOB` shows the output of tasks")),
     (
-        &["history", "sacct", "audit"],
+        &["history", "audit"],
         Here(
             "`bourg events` shows what happened and who did it, `bourg status --at 10m` a past state",
         ),

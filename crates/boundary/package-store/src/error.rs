@@ -15,14 +15,14 @@ pub type StoreResult<T, E = Error> = Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The location cannot be used at all.
-    #[error(
-        "cannot use {location} as a store of packages: {why}; give a directory that belongs to you, or s3://BUCKET/PREFIX"
-    )]
+    #[error("cannot use {location} as a store of packages: {why}; {instead}")]
     Location {
         /// The location as given.
         location: String,
         /// The reason.
         why: String,
+        /// What to give instead.
+        instead: &'static str,
     },
 
     /// An operation on an object failed.

@@ -56,10 +56,13 @@ impl StoreLocation {
     fn bucket(&self, url: &str) -> StoreResult<(Arc<dyn ObjectStore>, Path)> {
         use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
 
+        let rest = url.strip_prefix(S3).ok_or_else(|| self.bad(&"it does not begin with s3://"))?;
+        if rest.split('/').next().is_none_or(str::is_empty) {
+            return Err(self.bad(&"it names no bucket"));
+        }
         // The HTTP client takes the process's provider; an error only says that there is one already.
         let _installed = rustls::crypto::ring::default_provider().install_default();
-        let prefix = url.strip_prefix(S3).and_then(|rest| rest.split_once('/'));
-        let prefix = prefix.map_or("", |(_, prefix)| prefix);
+        let prefix = rest.split_once('/').map_or("", |(_, prefix)| prefix);
         let prefix = Path::parse(prefix).map_err(|error| self.bad(&error))?;
         let bucket = AmazonS3Builder::from_env()
             .with_url(url)
@@ -75,7 +78,14 @@ impl StoreLocation {
     }
 
     fn bad(&self, why: &dyn fmt::Display) -> Error {
-        Error::Location { location: self.to_string(), why: why.to_string() }
+        let instead = match self {
+            Self::Directory(_) => "give a directory that belongs to you",
+            Self::Bucket(_) if cfg!(feature = "s3") => {
+                "name the bucket as s3://BUCKET/PREFIX or s3://BUCKET, and its region, endpoint and keys in the environment"
+            }
+            Self::Bucket(_) => "give a directory, or run a program that was built with it",
+        };
+        Error::Location { location: self.to_string(), why: why.to_string(), instead }
     }
 }
 
@@ -84,6 +94,30 @@ impl fmt::Display for StoreLocation {
         match self {
             Self::Directory(path) => write!(f, "{}", path.display()),
             Self::Bucket(url) => f.write_str(url),
+        }
+    }
+}
+
+#[cfg(all(test, feature = "s3"))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_no_bucket_is_explained_with_what_a_bucket_looks_like() {
+        for (given, why) in [
+            ("s3://", "it names no bucket"),
+            ("s3:///prefix", "it names no bucket"),
+            ("bucket/prefix", "it does not begin with s3://"),
+        ] {
+            let opened = StoreLocation::Bucket(given.to_owned()).open().await;
+            let said = opened.map(drop).expect_err(given).to_string();
+            assert_eq!(
+                said,
+                format!(
+                    "cannot use {given} as a store of packages: {why}; name the bucket as s3://BUCKET/PREFIX or \
+                     s3://BUCKET, and its region, endpoint and keys in the environment"
+                )
+            );
         }
     }
 }

@@ -40,8 +40,14 @@ fn of_job(job: &mut Json, path: &Path, loader: &mut dyn Loader, found: &mut Diag
              as 'web@1.27'"
                 .to_owned(),
         ),
-        // The schema says what is wrong with it.
-        _ => return,
+        _ if text.contains('@') || text.is_empty() => return,
+        // The name of an image of a registry alone, as other systems take it.
+        _ => Err(format!(
+            "it names no version, and nothing is taken from a registry unasked: write the image in full, such as \
+             'docker.io/library/{}:1.27', or make a package of it (package import) and name that, such as '{}@1.27'",
+            text.rsplit('/').next().unwrap_or_default().escape_debug(),
+            text.rsplit('/').next().unwrap_or_default().escape_debug(),
+        )),
     };
     match made {
         Ok(reference) => *image = Json::Text(reference.to_string()),

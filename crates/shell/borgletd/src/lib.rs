@@ -202,6 +202,7 @@ fn run(mut options: Options, listener: TcpListener) -> anyhow::Result<()> {
         }
     })?;
     let Some(credentials) = joined else { return Ok(()) };
+    let files = files.of_machine(credentials.identity());
     let credentials = Rotating::new(credentials)?;
     let renewed = renewed(options, &credentials)?;
     let machine = capacity::describe(&files, options.ports, options.limits, isolation)?;

@@ -98,6 +98,8 @@ pub(crate) struct Files {
     pub(super) outputs: OutputsHere,
     /// The volumes that tasks have had.
     pub(super) volumes: KnownVolumes,
+    /// The name of the machine, once it has joined a cell.
+    pub(super) machine: Option<Arc<str>>,
 }
 
 impl Files {
@@ -150,6 +152,7 @@ impl Files {
             task_network: None,
             outputs: OutputsHere::default(),
             volumes: KnownVolumes::default(),
+            machine: None,
         })
     }
 

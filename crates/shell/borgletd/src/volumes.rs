@@ -13,6 +13,7 @@ use linux::disk::Disk;
 use linux::mark::{self as marks, MarkText};
 use linux::record::Bind;
 use model::{Bytes, VolumeFill, VolumeMount, VolumeName, VolumePath};
+use rpc::Identity;
 use tokio::sync::mpsc;
 
 use crate::message::Message;
@@ -56,11 +57,20 @@ fn measured(volumes: &BTreeMap<VolumeName, VolumePath>) -> Vec<VolumeFill> {
 }
 
 impl Files {
+    /// The same on the machine that these credentials name.
+    pub(crate) fn of_machine(mut self, identity: &Identity) -> Self {
+        if let Identity::Borglet(name) = identity {
+            self.machine = Some(name.as_str().into());
+        }
+        self
+    }
+
     /// Finds out whether a task may have the directories of its volumes, and marks them as its own.
     pub(crate) fn mark_volumes(&self, desired: &Desired) -> anyhow::Result<()> {
         self.volumes.note(desired);
         for (volume, shown) in desired.volumes.iter().zip(self.volumes_of(desired)?) {
-            mark(desired, volume, &shown.source, self.isolation).with_context(|| {
+            let machine = self.machine.as_deref();
+            mark(desired, volume, &shown.source, self.isolation, machine).with_context(|| {
                 format!("the volume {} ({}) cannot be used", volume.name, volume.source)
             })?;
         }
@@ -92,6 +102,7 @@ fn mark(
     volume: &VolumeMount,
     source: &Path,
     isolation: Isolation,
+    machine: Option<&str>,
 ) -> anyhow::Result<()> {
     ensure!(source.is_dir(), "it is not a directory");
     let said = match marks::read(source, isolation)? {
@@ -118,8 +129,9 @@ fn mark(
                 "mount its disk, or restore its data"
             }
         };
+        let machine = machine.unwrap_or("MACHINE");
         anyhow!(
-            "{wrong}: {help}, or accept the directory as it is: bourg machine volume accept MACHINE {}",
+            "{wrong}: {help}, or accept the directory as it is: bourg machine volume accept {machine} {}",
             volume.name
         )
     })?;

@@ -39,6 +39,7 @@ mod registry_image;
 mod restart;
 mod results;
 mod run;
+mod said;
 mod saver;
 mod secret;
 mod selection;
@@ -87,8 +88,9 @@ pub enum Command {
     /// equal to it.
     ///
     /// A task with a health check is healthy while the check passes. Without one, a task of a
-    /// service is healthy after running for a second, and one of a batch job as soon as it runs. A task
-    /// with a readiness check is healthy only while that passes, too.
+    /// service is healthy after running for a second, and one of a batch job as soon as it runs; the command waits
+    /// until it has run for 3 s. A task with a readiness check is healthy only while that passes, too.
+    /// Each failure of a task is shown with its reason; after the third the command gives up, and the job stays.
     /// The command therefore waits for a batch job to run, not to end, and exit status 0 does not
     /// mean that it succeeded: `bourg status JOB` and `bourg logs -f JOB` show how it ended.
     ///
@@ -156,8 +158,8 @@ pub enum Command {
     /// Fetch the outputs of the ended tasks of a job: what their machines keep of their files.
     ///
     /// The job names them: `outputs: ['result.txt', 'out']`. Those of task 3 are written to DIR/3. Several tasks
-    /// are fetched from at once. The command tells which tasks have left nothing, and exits with 1 if a task has
-    /// not ended or its outputs are not complete; run again, it goes on where it was.
+    /// are fetched from at once. The command tells which tasks have left nothing, and which have not ended and what they
+    /// do. It exits with 1 if a task has not ended or its outputs are not complete; run again, it goes on where it was.
     Results(results::ResultsArgs),
     /// Forward connections to ports of this computer to ports of a task.
     ///

@@ -257,6 +257,7 @@ fn describe(answer: &v1::QuotaResponse) -> String {
         let users = answer.users.iter().map(user_row);
         let headings = ["USER", "BAND", "GRANTED", "CHARGED", "LEFT", "ENDS"];
         text += &format!("\n{}", output::table(&headings, users.collect()));
+        text.extend(answer.users.iter().filter_map(above_then));
     }
     if !answer.grants.is_empty() {
         let grants = answer.grants.iter().map(grant_row);
@@ -267,10 +268,9 @@ fn describe(answer: &v1::QuotaResponse) -> String {
 }
 
 fn user_row(user: &v1::UserQuota) -> Vec<String> {
-    let ends = match (user.ends, words(user.above_then.as_ref()).as_str()) {
-        (0, _) => String::new(),
-        (at, "nothing") => moment::shown(Time(at)),
-        (at, above) => format!("{}, {above} above it then", moment::shown(Time(at))),
+    let ends = match user.ends {
+        0 => String::new(),
+        at => moment::shown(Time(at)),
     };
     vec![
         user.user.clone(),
@@ -280,6 +280,15 @@ fn user_row(user: &v1::UserQuota) -> Vec<String> {
         words(user.left.as_ref()),
         ends,
     ]
+}
+
+/// `ana, batch: 2 cores above the quota from 2026-12-01 00:00:00 on`, of a user whose jobs then have more than is
+/// granted.
+fn above_then(user: &v1::UserQuota) -> Option<String> {
+    let above = words(user.above_then.as_ref());
+    let is_above = user.ends > 0 && above != "nothing";
+    let (band, at) = (word::<v1::Band>(user.band), moment::shown(Time(user.ends)));
+    is_above.then(|| format!("{}, {band}: {above} above the quota from {at} on\n", user.user))
 }
 
 fn grant_row(grant: &v1::Grant) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! `bourg run`: submits jobs and shows their progress.
 
 pub(crate) mod outcome;
+mod settling;
 
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -11,11 +12,13 @@ use api::v1;
 use client::Connection;
 use client::Target;
 use command::{Done, Failure, output};
-use model::Span;
+use model::{Span, Time};
 use spec::JobSpec;
 
+use self::settling::Settling;
 use super::{RunArgs, plan, prune, sources, update, why};
 use crate::last_lines::last_lines;
+use crate::said::{start_was_lost, starts_lost};
 
 /// How long a task must be pending before the command explains why.
 const WHY_AFTER: Duration = Duration::from_secs(1);
@@ -23,8 +26,6 @@ const WHY_AFTER: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(250);
 /// The failures of tasks of a job that are shown while it is waited for, each with the last output.
 const FAILURES_SHOWN: u32 = 3;
-/// After a failure, tasks without a health check count as healthy only after this long without another.
-const SETTLED_AFTER: Duration = Duration::from_secs(10);
 /// The default timeout for tasks to become healthy.
 const HEALTHY_PATIENCE: Duration = Duration::from_secs(300);
 
@@ -296,6 +297,12 @@ struct Progress {
     live: bool,
     /// The failures of each task at the last check.
     failures: Vec<u32>,
+    /// The starts of each task that were lost in a row, at the last check.
+    lost: Vec<u32>,
+    /// How long tasks without a health check have to run.
+    settling: Settling,
+    /// Whether it was said that the job has no tasks.
+    said_empty: bool,
     /// The failures of tasks that were reported.
     said_failures: u32,
     /// The task whose failure was reported last.
@@ -314,6 +321,8 @@ impl Progress {
         let live = std::io::stderr().is_terminal();
         let (failures, said_failure, said_waiting) = (Vec::new(), None, Vec::new());
         let stages = [None; STAGES.len()];
+        // What somebody else started is as healthy as the cell says.
+        let settling = if known.admitted.is_some() { Settling::Started } else { Settling::No };
         Self {
             begun,
             known,
@@ -321,6 +330,9 @@ impl Progress {
             tasks: 0,
             live,
             failures,
+            lost: Vec::new(),
+            settling,
+            said_empty: false,
             said_failures: 0,
             said_failure,
             patience,
@@ -350,6 +362,8 @@ impl Progress {
         let mut settled = std::pin::pin!(settled);
         let mut settles = false;
         let mut last: Option<v1::JobStatus> = None;
+        // The time of the master in the newest answer, and when that was here.
+        let mut seen = (Time(0), Instant::now());
         loop {
             let pending = last.as_ref().is_none_or(|job| counts(job).pending > 0);
             tokio::select! {
@@ -357,6 +371,7 @@ impl Progress {
                     Ok(Some(message)) => {
                         // Another replica may be behind this one.
                         request.index = message.index;
+                        seen = (Time(message.time), Instant::now());
                         last = message.jobs.into_iter().next().or(last);
                     }
                     // The replica was restarted or had no news, or the job is dead and everything
@@ -377,6 +392,7 @@ impl Progress {
                         ).await?;
                         if status.index >= request.index {
                             request.index = status.index;
+                            seen = (Time(status.time), Instant::now());
                             last = status.jobs.into_iter().next();
                         }
                         let again = connection
@@ -392,6 +408,12 @@ impl Progress {
                 () = &mut settled, if settles => settles = false,
                 () = &mut until, if patience.is_some() => {
                     eprintln!("{}", self.line());
+                    // They are healthy as far as the cell knows, and there is no time to see more.
+                    if let Some(job) = last.as_ref().filter(|_| self.settling == Settling::Started)
+                        && matches!(wait.over(name, job), Some(Ok(())))
+                    {
+                        return Ok(job.clone());
+                    }
                     let patience = patience.unwrap_or_default();
                     return Err(outcome::late(name, last.as_ref(), patience, wait.far()));
                 }
@@ -399,19 +421,27 @@ impl Progress {
             let Some(job) = &last else { continue };
             self.note(job);
             self.say_waiting(job);
+            self.say_empty(name, job);
             if counts(job).queued > 0 {
                 // Explain a pending task only after a while.
                 say_why.as_mut().reset(tokio::time::Instant::now() + WHY_AFTER);
             }
             let failed = self.failed(job).filter(|_| !is_dead(job));
             if failed.is_some() {
-                settles = true;
-                settled.as_mut().reset(tokio::time::Instant::now() + SETTLED_AFTER);
+                self.settling = Settling::Failed;
             }
-            if let Some(task) = failed.filter(|_| self.said_failures < FAILURES_SHOWN) {
+            let lost = self.lost(job).filter(|_| !is_dead(job));
+            if let Some(task) = failed.or(lost).filter(|_| self.said_failures < FAILURES_SHOWN) {
                 self.said_failures += 1;
                 self.said_failure = Some(task.index);
-                self.say_failure(connection, &address, name, task).await;
+                let why = lost.and_then(|task| start_was_lost(task, seen.0.0));
+                match why.filter(|_| failed.is_none()) {
+                    Some(why) => {
+                        said_why = true;
+                        self.say_lost_start(name, task.index, &why);
+                    }
+                    None => self.say_failure(connection, &address, name, task).await,
+                }
                 let is_final = self.patience.is_some_and(|most| self.said_failures >= most);
                 if is_final && matches!(wait, Wait::Healthy(_)) {
                     return Err(outcome::keeps_failing(name, task, self.said_failures));
@@ -421,9 +451,13 @@ impl Progress {
                 eprint!("\r\x1b[K{}", self.line());
             }
             let Some(over) = wait.over(name, job) else { continue };
-            let is_early = settles && matches!(wait, Wait::Healthy(_)) && !is_checked(job);
-            if is_early && over.is_ok() && counts(job).finished < counts(job).tasks {
-                continue;
+            if matches!(wait, Wait::Healthy(_)) && over.is_ok() {
+                let now = seen.0 + Span(micros(seen.1.elapsed()));
+                if let Some(left) = settling::left(job, self.settling, now) {
+                    settles = true;
+                    settled.as_mut().reset(tokio::time::Instant::now() + left);
+                    continue;
+                }
             }
             eprintln!("{}{}", if self.live { "\r\x1b[K" } else { "" }, self.line());
             let failed = outcome::failed(job).map(|task| task.index);
@@ -443,11 +477,45 @@ impl Progress {
         let before = std::mem::replace(&mut self.failures, now);
         let tasks = job.tasks.iter().enumerate();
         let failed = |(place, task): &(usize, &v1::TaskStatus)| {
-            let more = before.get(*place).is_some_and(|before| ends(task) > *before);
             let state = task.state();
-            ends(task) > 0 && !state.is_dead() && (more || state == v1::TaskState::Pending)
+            // At the first look it may wait for its restart. Later that was told already.
+            let first = || ends(task) > 0 && state == v1::TaskState::Pending;
+            let more = before.get(*place).map_or_else(first, |before| ends(task) > *before);
+            more && !state.is_dead()
         };
         tasks.into_iter().find(failed).map(|(_, task)| task)
+    }
+
+    /// A task that could not be started once more, if any, for a reason that may pass.
+    fn lost<'a>(&mut self, job: &'a v1::JobStatus) -> Option<&'a v1::TaskStatus> {
+        let now: Vec<u32> = job.tasks.iter().map(starts_lost).collect();
+        let before = std::mem::replace(&mut self.lost, now);
+        let mut tasks = job.tasks.iter().enumerate();
+        let more = |place: usize, task: &v1::TaskStatus| {
+            starts_lost(task) > before.get(place).copied().unwrap_or_default()
+        };
+        tasks.find(|(place, task)| more(*place, task)).map(|(_, task)| task)
+    }
+
+    /// Reports a start that was lost.
+    fn say_lost_start(&self, name: &str, task: u32, why: &str) {
+        eprint!("{}", self.end_line());
+        output::say(&format!(" task {task} {why}\n"));
+        eprintln!(" next: bourg why {name}");
+    }
+
+    /// Says once that a job has no tasks: that it lives on may be what keeps the command waiting.
+    fn say_empty(&mut self, name: &str, job: &v1::JobStatus) {
+        let is_empty = counts(job).tasks == 0 && !is_dead(job);
+        if !is_empty || std::mem::replace(&mut self.said_empty, true) {
+            return;
+        }
+        let every = job.spec.as_ref().is_some_and(|spec| spec.every_machine);
+        let next = match every {
+            true => "it gets one on each machine that suits it".to_owned(),
+            false => format!("bourg resize {name} 1 starts one"),
+        };
+        eprintln!(" {name} has no tasks, and lives on: {next}; bourg kill {name} ends it");
     }
 
     /// Reports a failure that is being retried, with the task's output: the wait may be long.
@@ -498,7 +566,7 @@ impl Progress {
     /// For example ` admitted 12 ms · scheduled 3/3 21 ms · running 3/3 80 ms · healthy 3/3 1.1 s`, with the
     /// job's name before it if there are several.
     fn line(&self) -> String {
-        let shown = |time: Duration| Span(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+        let shown = |time: Duration| Span(micros(time));
         let mut parts = Vec::new();
         parts.extend(self.known.admitted.map(|at| format!("admitted {}", shown(at))));
         for (name, stage) in STAGES.iter().zip(&self.stages) {
@@ -526,6 +594,10 @@ pub(super) fn count(allocs: bool, tasks: u32) -> String {
     format!("{tasks} {what}{s}")
 }
 
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
 /// Whether the job is an alloc set.
 pub(super) fn is_alloc_set(job: &v1::JobStatus) -> bool {
     job.spec.as_ref().is_some_and(|spec| spec.allocs.is_some())
@@ -534,11 +606,6 @@ pub(super) fn is_alloc_set(job: &v1::JobStatus) -> bool {
 /// Whether the job's tasks are to run until they are stopped.
 pub(super) fn is_service(job: &v1::JobStatus) -> bool {
     job.spec.as_ref().is_some_and(|spec| spec.appclass() == v1::Appclass::LatencySensitive)
-}
-
-/// Whether the health of the job's tasks is checked.
-fn is_checked(job: &v1::JobStatus) -> bool {
-    job.spec.as_ref().is_some_and(|spec| spec.health_check.is_some())
 }
 
 /// Whether the job is dead: none of its tasks will run again.
@@ -571,22 +638,42 @@ mod tests {
     fn a_failure_is_told_while_the_task_goes_on() {
         use v1::TaskState::{Failed, Killed, Pending, Running};
         for (before, failures, state, told) in [
-            (0, 1, Pending, true),
-            (1, 1, Pending, true),
-            (0, 1, Running, true),
-            (1, 1, Running, false),
-            (0, 0, Pending, false),
+            (Some(0), 1, Pending, true),
+            (Some(1), 1, Pending, false),
+            (None, 1, Pending, true),
+            (None, 1, Running, false),
+            (Some(0), 1, Running, true),
+            (Some(1), 1, Running, false),
+            (Some(0), 0, Pending, false),
+            (None, 0, Pending, false),
             // It is not retried.
-            (0, 1, Failed, false),
-            (1, 1, Killed, false),
+            (Some(0), 1, Failed, false),
+            (Some(1), 1, Killed, false),
         ] {
             let known = ShownJob { label: None, admitted: None, was_there: true };
             let mut progress = Progress::new(Instant::now(), None, known);
-            progress.failures = vec![before];
+            progress.failures = before.into_iter().collect();
             let task =
                 v1::TaskStatus { failures, state: state.into(), ..v1::TaskStatus::default() };
             let job = v1::JobStatus { tasks: vec![task], ..v1::JobStatus::default() };
-            assert_eq!(progress.failed(&job).is_some(), told, "{before} {failures} {state:?}");
+            assert_eq!(progress.failed(&job).is_some(), told, "{before:?} {failures} {state:?}");
+        }
+    }
+
+    #[test]
+    fn each_start_that_was_lost_is_told_once() {
+        let known = ShownJob { label: None, admitted: None, was_there: true };
+        let mut progress = Progress::new(Instant::now(), None, known);
+        for (tries, told) in [(0, false), (1, true), (1, false), (2, true), (0, false), (1, true)] {
+            let cause = Some(v1::pending_cause::Cause::StartLost(tries));
+            let pending = v1::state_reason::Reason::Pending(v1::PendingCause { cause });
+            let task = v1::TaskStatus {
+                state: v1::TaskState::Pending.into(),
+                state_reason: Some(v1::StateReason { reason: Some(pending) }),
+                ..v1::TaskStatus::default()
+            };
+            let job = v1::JobStatus { tasks: vec![task], ..v1::JobStatus::default() };
+            assert_eq!(progress.lost(&job).is_some(), told, "{tries}");
         }
     }
 }

@@ -99,11 +99,41 @@ fn rm(cell: Target<'_>, name: &SecretName) -> Done {
     with_cell(cell, async |mut connection| {
         let id = Some(connection.request_id().await?);
         let request = v1::DeleteSecretRequest { id, name: name.to_string() };
-        connection
+        let deleted = connection
             .ask(request, async |mut client, request| client.secrets.delete(request).await)
-            .await?;
+            .await;
+        if let Err(error) = deleted {
+            if !matches!(error, client::Error::Answer(_)) {
+                return Err(error.into());
+            }
+            // To others who name a secret that is missing, the cell says to set it first.
+            let own = own(&mut connection, None).await?;
+            return Err(match own.iter().any(|secret| secret.name == name.as_str()) {
+                true => error.into(),
+                false => missing(name),
+            });
+        }
         output::print(&format!("secret {name} deleted\n"))
     })
+}
+
+/// The secrets of the user.
+async fn own(
+    connection: &mut client::Connection,
+    at: Option<v1::Moment>,
+) -> Result<Vec<v1::SecretInfo>, Failure> {
+    let answer = connection
+        .ask(v1::SecretsRequest { at }, async |mut client, request| {
+            client.secrets.list(request).await
+        })
+        .await?;
+    Ok(answer.secrets)
+}
+
+/// The failure for a secret that the user does not have.
+fn missing(name: &SecretName) -> Failure {
+    Failure::usage(format!("error: you have no secret {name}"))
+        .next("bourg secret list shows those that you have")
 }
 
 fn state(versions: &[v1::SecretVersionInfo]) -> String {
@@ -116,15 +146,11 @@ fn state(versions: &[v1::SecretVersionInfo]) -> String {
 fn list(cell: Target<'_>, args: &ListArgs) -> Done {
     with_cell(cell, async |mut connection| {
         let at = args.at.map(Moment::message);
-        let answer = connection
-            .ask(v1::SecretsRequest { at }, async |mut client, request| {
-                client.secrets.list(request).await
-            })
-            .await?;
+        let secrets = own(&mut connection, at).await?;
         output::list(
             &args.output,
             &Listing {
-                items: &answer.secrets,
+                items: &secrets,
                 name: |secret| secret.name.clone(),
                 headings: &["SECRET", "VERSION", "SET", "STATE", "JOBS"],
                 wide: 0,
@@ -146,18 +172,9 @@ fn list(cell: Target<'_>, args: &ListArgs) -> Done {
 fn versions(cell: Target<'_>, args: &VersionsArgs) -> Done {
     with_cell(cell, async |mut connection| {
         let at = args.at.map(Moment::message);
-        let answer = connection
-            .ask(v1::SecretsRequest { at }, async |mut client, request| {
-                client.secrets.list(request).await
-            })
-            .await?;
         let is_it = |secret: &v1::SecretInfo| secret.name == args.name.as_str();
-        let Some(secret) = answer.secrets.into_iter().find(is_it) else {
-            return Err(Failure::failed(format!(
-                "error: you have no secret {} (bourg secret list shows those that you have)",
-                args.name
-            )));
-        };
+        let found = own(&mut connection, at).await?.into_iter().find(is_it);
+        let secret = found.ok_or_else(|| missing(&args.name))?;
         output::list(
             &args.output,
             &Listing {

@@ -1,6 +1,5 @@
 //! `bourg status`, and what all commands that show state share.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -10,16 +9,15 @@ use api::{v1, word};
 use client::{Connection, Target};
 use command::output::{self, Format, Listing};
 use command::{Done, Failure, job_address, with_cell};
-use model::{FinalUsage, Priority, Resources, Span, Time};
-use present::{amount, start_lost};
+use model::{FinalUsage, Priority, Resources, Time};
+use present::amount;
 
 use super::usage;
 use super::{ListArgs, StatusArgs, run, start_latency, why};
+use crate::said::{health, last_end, said_of};
 
 /// The polling interval of `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
-/// How many different texts of tasks that run are shown.
-const SAID_SHOWN: usize = 5;
 
 /// Shows once, or again whenever the index changes: at a terminal the whole, in place of what it showed before, and
 /// otherwise the lines of a table that changed.
@@ -261,7 +259,8 @@ fn tally(job: &v1::JobStatus) -> String {
     let counts = job.counts.unwrap_or_default();
     let good = if run::is_alloc_set(job) { "allocs in place" } else { "healthy" };
     if counts.tasks == 0 && !run::is_dead(job) {
-        return "no tasks".to_owned();
+        // Its state says that.
+        return String::new();
     }
     let alive = (!run::is_dead(job)).then_some((counts.healthy, good));
     let ended =
@@ -301,11 +300,14 @@ fn show_job(
             format!("  version {} (update to {} {state})", job.version, update.to)
         }
     };
+    let tally = match tally(job).as_str() {
+        "" => String::new(),
+        tally => format!("  {tally}"),
+    };
     output::print(&format!(
-        "{}  {}{why}  {priority}{within}  {}{version}  submitted {age} ago\n",
+        "{}  {}{why}  {priority}{within}{tally}{version}  submitted {age} ago\n",
         job_name(job),
         present::job_state(job),
-        tally(job),
     ))?;
     if let Some(limits) = limits(job).filter(|_| *format == Format::Wide) {
         output::print(&format!("{limits}\n"))?;
@@ -317,24 +319,17 @@ fn show_job(
     if is_alloc_set {
         return show_allocs(format, job, used, now);
     }
+    let is_wide = *format == Format::Wide;
     let row = |task: &v1::TaskStatus| {
-        let health = match (task.state(), v1::Health::try_from(task.health)) {
-            (v1::TaskState::Running, Ok(v1::Health::Healthy)) => "healthy".into(),
-            (v1::TaskState::Running, Ok(v1::Health::Unhealthy)) => because("unhealthy", task),
-            (v1::TaskState::Running, Ok(v1::Health::Unready)) => because("not ready", task),
-            (v1::TaskState::Running, Ok(v1::Health::Unknown)) => because("not yet", task),
-            (v1::TaskState::Running, Err(_)) => word::<v1::Health>(task.health),
-            _ => "".into(),
-        };
         let mut row = vec![
             task.index.to_string(),
             word::<v1::TaskState>(task.state).into_owned(),
             Time(now).since(Time(task.since)).to_string(),
-            health.into_owned(),
+            health(task, is_wide),
             task.machine.clone(),
             output::ports(task),
             task.restarts.to_string(),
-            last_end(task, now),
+            last_end(task, now, is_wide),
         ];
         if !job.alloc_set.is_empty() {
             let index = task.alloc.rsplit_once('/').map(|(_, index)| index.to_owned());
@@ -382,8 +377,8 @@ fn show_job(
         shown += 1;
     }
     output::print(&output::table(&headings[..shown], job.tasks.iter().map(row).collect()))?;
-    if *format != Format::Wide {
-        output::print(&said_of_running(job))?;
+    if !is_wide {
+        output::print(&said_of("task", job, now))?;
     }
     if selects || *format == Format::Wide {
         output::print(&outputs(job))?;
@@ -393,25 +388,6 @@ fn show_job(
         (_, true) => output::print(&start_latency::lines(job)),
         (_, false) => Ok(()),
     }
-}
-
-/// What is said of tasks that run, such as that they have an older secret: a line for each text, the first few.
-fn said_of_running(job: &v1::JobStatus) -> String {
-    let mut said: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
-    let runs = job.tasks.iter().filter(|task| task.state() == v1::TaskState::Running);
-    for task in runs.filter(|task| !task.reason.is_empty()) {
-        said.entry(&task.reason).or_default().push(task.index);
-    }
-    let mut text = String::new();
-    for (reason, tasks) in said.iter().take(SAID_SHOWN) {
-        let more = match tasks.len() - 1 {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let first = tasks.first().copied().unwrap_or_default();
-        text.push_str(&format!("task {first}{more}: {reason}\n"));
-    }
-    text
 }
 
 /// The versions of packages that have the outputs of tasks, one a line: `task 1: outputs in package ana/words@12-1-1`.
@@ -436,31 +412,6 @@ fn limits(job: &v1::JobStatus) -> Option<String> {
     let now = amount(&v1::CpuRam { cpu_milli: spec.cpu_milli, ram_bytes: spec.ram_bytes });
     let own = message.own.as_ref().map(|own| format!("; the user's own: {}", amount(own)));
     Some(format!("limits {now}, autoscaled ({autoscale}){}", own.unwrap_or_default()))
-}
-
-/// `unhealthy: HTTP 503`.
-fn because(health: &'static str, task: &v1::TaskStatus) -> Cow<'static, str> {
-    match task.check.as_str() {
-        "" => health.into(),
-        check => format!("{health}: {}", check.escape_debug()).into(),
-    }
-}
-
-/// `exit code 1, restarts in 3.2 s`.
-fn last_end(task: &v1::TaskStatus, now: u64) -> String {
-    let ended = &task.last_end_text;
-    if let Some(v1::state_reason::Reason::Pending(cause)) =
-        task.state_reason.as_ref().and_then(|state| state.reason.as_ref())
-        && let Some(text) = start_lost(cause, task.last_end.as_ref(), task.not_before, now)
-    {
-        return text;
-    }
-    match task.not_before.checked_sub(now) {
-        Some(wait) if wait > 0 && !ended.is_empty() => {
-            format!("{ended}, restarts in {}", Span(wait))
-        }
-        _ => ended.clone(),
-    }
 }
 
 /// What its last incarnation used: CPU time and peak memory; empty where that was not measured.
@@ -489,7 +440,7 @@ fn show_allocs(format: &Format, job: &v1::JobStatus, used: &JobsUsage, now: u64)
             alloc.machine.clone(),
             taken,
             alloc.inside.join(" "),
-            alloc.last_end_text.clone(),
+            last_end(alloc, now, *format == Format::Wide),
         ];
         if *format == Format::Wide {
             row.push(alloc.generation.to_string());
@@ -515,6 +466,9 @@ fn show_allocs(format: &Format, job: &v1::JobStatus, used: &JobsUsage, now: u64)
     ];
     let shown = if *format == Format::Wide { headings.len() } else { 7 };
     output::print(&output::table(&headings[..shown], job.tasks.iter().map(row).collect()))?;
+    if *format != Format::Wide {
+        output::print(&said_of("alloc", job, now))?;
+    }
     match job.jobs.as_slice() {
         [] => output::print("no job runs in it\n"),
         jobs => output::print(&format!("jobs in it: {}\n", jobs.join(", "))),
@@ -523,6 +477,8 @@ fn show_allocs(format: &Format, job: &v1::JobStatus, used: &JobsUsage, now: u64)
 
 #[cfg(test)]
 mod tests {
+    use model::Span;
+
     use super::*;
 
     #[test]
@@ -553,23 +509,6 @@ mod tests {
             let task = v1::TaskStatus { index, generation, ..v1::TaskStatus::default() };
             assert_eq!(used.columns(&job, &task), expected);
         }
-    }
-
-    #[test]
-    fn a_start_that_is_lost_is_the_last_end_of_its_task() {
-        let cause = v1::PendingCause { cause: Some(v1::pending_cause::Cause::StartLost(4)) };
-        let reason = "cannot fetch package ana/app@3: no store";
-        let task = v1::TaskStatus {
-            state_reason: Some(v1::StateReason {
-                reason: Some(v1::state_reason::Reason::Pending(cause)),
-            }),
-            last_end: Some(v1::End { how: Some(v1::end::How::Lost(reason.to_owned())) }),
-            last_end_text: format!("lost: {reason}"),
-            not_before: 40_000_000,
-            ..v1::TaskStatus::default()
-        };
-        let expected = format!("could not start: {reason}; tried 4 times, next in 32 s");
-        assert_eq!(last_end(&task, 8_000_000), expected);
     }
 
     #[test]

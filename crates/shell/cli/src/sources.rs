@@ -2,7 +2,9 @@
 
 mod foreign;
 pub(crate) mod line;
+mod place;
 mod script;
+mod slurm;
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -17,6 +19,7 @@ use crate::evaluate::{Evaluated, evaluate_source, read_stdin};
 use crate::imports::{ImportArgs, read_source};
 use crate::interrupt::with_cell_until_signal;
 use line::JobLine;
+use place::WrittenJob;
 
 /// The maximum number of files that a command takes, those of folders included.
 const FILES_MAX: usize = 200;
@@ -121,6 +124,10 @@ pub(crate) fn evaluate_any(
     for source in sources(files)? {
         let (name, text) = (source.name.clone(), bcl_of(source, line)?);
         let done = evaluate_source(&name, text.bcl, imports).map_err(|failure| {
+            if let Some(job) = &text.job {
+                let shown = shown(&name);
+                return failure.reworded(|report| job.placed(&shown, report));
+            }
             let file = name.is_file().then(|| read_source(&name).ok()).flatten();
             let other = text.original.or(file);
             foreign::explained(&shown(&name), &other.unwrap_or_default()).unwrap_or(failure)
@@ -136,7 +143,11 @@ pub(crate) fn evaluate_command(
     imports: &ImportArgs,
 ) -> Result<EvaluatedFiles, Failure> {
     let (name, text) = (PathBuf::from("command line"), line.bcl()?);
-    let evaluated = evaluate_source(&name, Some(text.into_bytes()), imports)?;
+    let evaluated =
+        evaluate_source(&name, Some(text.into_bytes()), imports).map_err(|failure| {
+            let job = WrittenJob { flags: line.clone(), script: None };
+            failure.reworded(|report| job.placed(&shown(&name), report))
+        })?;
     EvaluatedFiles { files: vec![(name, evaluated)] }.some()
 }
 
@@ -171,6 +182,8 @@ struct Text {
     bcl: Option<Vec<u8>>,
     /// What the text was made of, if it is not the file.
     original: Option<Vec<u8>>,
+    /// What the text was made of, if it is a script.
+    job: Option<WrittenJob>,
 }
 
 /// The files, with those of folders.
@@ -243,8 +256,10 @@ fn bcl_of(source: Source, line: &JobLine) -> Result<Text, Failure> {
     if source.is_script {
         let script = source.text.map_or_else(|| read_source(&source.name), Ok)?;
         let file = if name == STDIN { Path::new("script") } else { &*source.name };
+        let written = String::from_utf8_lossy(&script).into_owned();
         let bcl = script::bcl(file, &name, script, line)?;
-        return Ok(Text { bcl: Some(bcl.into_bytes()), original: None });
+        let job = Some(WrittenJob { flags: line.clone(), script: Some(written) });
+        return Ok(Text { bcl: Some(bcl.into_bytes()), original: None, job });
     }
     if let Some(flag) = line.first_flag() {
         return Err(Failure::usage(format!(
@@ -252,7 +267,7 @@ fn bcl_of(source: Source, line: &JobLine) -> Result<Text, Failure> {
         ))
         .next("write it into the file; a file that is a function takes parameters with --var"));
     }
-    Ok(Text { bcl: source.text.clone(), original: source.text })
+    Ok(Text { bcl: source.text.clone(), original: source.text, job: None })
 }
 
 #[cfg(test)]

@@ -344,11 +344,12 @@ fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGr
             };
             if group.fits > 0 {
                 let fit = if group.fits == 1 { "fits" } else { "fit" };
-                let _infallible = writeln!(
-                    text,
-                    "{lead}  {} {fit}: the scheduler will place it there",
-                    group.fits
-                );
+                // A start that was lost was made where there is room.
+                let then = match start_lost {
+                    None => "the scheduler will place it there",
+                    Some(_) => "it is tried again where there is room",
+                };
+                let _infallible = writeln!(text, "{lead}  {} {fit}: {then}", group.fits);
                 lead = " ".repeat(lead.chars().count());
             }
             for unschedulable_reason in &group.unschedulable_reasons {

@@ -73,6 +73,13 @@ impl Failure {
         Self::new(Code::Failed, text)
     }
 
+    /// The same failure with another text.
+    #[must_use]
+    pub fn reworded(self, reword: impl FnOnce(&str) -> String) -> Self {
+        let text = reword(&self.text);
+        Self { text, ..self }
+    }
+
     /// Adds the command or action to try next.
     #[must_use]
     pub fn next(mut self, next: impl fmt::Display) -> Self {

@@ -92,6 +92,7 @@ mod restarts;
 mod restored_twice;
 mod rootless;
 mod secrets;
+mod secrets_in_use;
 mod security;
 mod services;
 mod shown;

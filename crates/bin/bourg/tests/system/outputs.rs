@@ -132,7 +132,10 @@ fn what_a_task_has_not_left_or_left_elsewhere_is_said() {
     let said = cell.fails(2, "bourg cp no/0:result .");
     assert!(said.contains("outputs: ['result.txt', 'out']"), "{said}");
     let said = cell.fails(1, "bourg results runs --to runs");
-    assert!(said.contains("error: tasks 0-1 have not ended"), "{said}");
+    assert!(
+        said.contains("error: tasks 0-1: still running; outputs are kept at the end"),
+        "{said}"
+    );
     cell.ok("bourg cp runs/0:result running");
     assert_eq!(read(&cell, "running"), "x\n");
     cell.ok("bourg kill runs");

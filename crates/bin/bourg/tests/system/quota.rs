@@ -56,7 +56,10 @@ fn a_quota_shortage_is_reported_and_the_suggested_size_passes() {
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(ended.stderr.contains("note: ana's production quota falls on "), "{}", ended.stderr);
     let shown = cell.ok("bourg quota show ana");
-    assert!(shown.contains("enforced: ") && shown.contains("0.1 cores above it then"), "{shown}");
+    assert!(
+        shown.contains("enforced: ") && shown.contains("0.1 cores above the quota from "),
+        "{shown}"
+    );
     cell.ok("bourg --cell ./ana kill web spare more");
     assert_eq!(cell.ok("bourg quota show ana -o users.0.charged.cpuMilli"), "0\n");
 

@@ -53,7 +53,11 @@ fn files_of_other_systems_and_bad_scripts_are_told_what_to_write() {
         ("pod.yaml", "apiVersion: v1\nkind: Pod\n", "is a file of Kubernetes"),
         ("compose.yaml", "services:\n  web:\n    image: nginx\n", "is a file of Docker Compose"),
         ("web.nomad", "job \"web\" {\n}\n", "is a file of Nomad"),
-        ("slurm.sh", "#!/bin/sh\n#SBATCH --mem=1G\ntrue\n", "for Slurm, and no #BOURG lines"),
+        (
+            "slurm.sh",
+            "#!/bin/sh\n#SBATCH --mem=1G\ntrue\n",
+            "lines below the first one:\n#BOURG ram=1GiB",
+        ),
         ("bad.sh", "#!/bin/sh\n#BOURG cpus=1\n", "bad.sh:2: 'cpus' is no word of a job"),
         ("late.sh", "#!/bin/sh\ntrue\n#BOURG cpu=1\n", "late.sh:3: #BOURG lines come before"),
         ("page.awk", "#!/usr/bin/awk -f\n", "is no interpreter"),
@@ -161,13 +165,35 @@ fn a_task_that_keeps_failing_ends_the_wait_and_not_the_job() {
 }
 
 #[test]
+fn a_task_that_ends_soon_after_its_start_is_not_called_healthy() {
+    let cell = Cell::start();
+    // For the cell the first is healthy after a second, and the second at once.
+    for (name, service) in [("serves", "--service "), ("computes", "")] {
+        let line = format!(
+            "bourg run --name {name} {service}--cpu 0.1 --ram 16MiB -- sh -c 'sleep 1.5; echo no data; exit 3'"
+        );
+        let said = cell.fails(1, &line);
+        assert_eq!(said.matches("failed: exit code 3; retrying").count(), 3, "{said}");
+        assert!(said.contains(&format!("root/{name} keeps failing: 3 failures")), "{said}");
+        assert!(said.contains("  | no data\n"), "{said}");
+    }
+    // One that goes on is healthy a little later.
+    cell.ok("bourg run --name stays --cpu 0.1 --ram 16MiB -- sleep 100000");
+}
+
+#[test]
 fn a_job_without_tasks_lives_on_until_it_is_resized_or_killed() {
     let cell = Cell::start();
     cell.ok("bourg run --name web --service --cpu 0.1 --ram 16MiB -- sleep 100000");
     cell.ok("bourg resize web 0");
     crate::eventually::until("its task is gone", || cell.tasks("web").is_empty());
     let said = cell.ok("bourg status web");
-    assert!(said.contains("no tasks"), "{said}");
+    assert!(said.starts_with("root/web  no tasks  production"), "{said}");
+    let said = cell.types("bourg wait web --for dead --timeout 1s").stderr;
+    assert!(
+        said.contains(" root/web has no tasks, and lives on: bourg resize root/web 1 starts one"),
+        "{said}"
+    );
     assert_eq!(cell.types("bourg bns get web -o name").stdout, "");
     cell.ok("bourg update close web");
     let said = cell.fails(3, "bourg exec web/0 -- true");

@@ -206,10 +206,11 @@ fn a_restored_directory_is_accepted_by_an_operator() {
     host("mv", &[&path, &format!("{path}-broken")]);
     host("cp", &["-r", "--preserve=ownership,mode", &format!("{path}-broken"), &path]);
     cell.types("bourg run counter.bcl --timeout 1s");
-    waits_because(&cell, "counter", "bourg machine volume accept");
+    let accept = format!("bourg machine volume accept {m} data");
+    waits_because(&cell, "counter", &accept);
     let said = cell.fails(3, &format!("bourg machine volume accept {m} nothing"));
     assert!(said.contains("has no volume nothing"), "{said}");
-    cell.ok(&format!("bourg machine volume accept {m} data"));
+    cell.ok(&accept);
     until("it goes on", || cell.types("bourg logs counter/0").stdout == "2\n");
 }
 

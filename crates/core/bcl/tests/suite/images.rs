@@ -39,7 +39,7 @@ fn an_image_that_is_no_package_is_an_error_at_its_place() {
             at job.bcl:1:14 `image: 'team/web:1'`
 
         web
-            image: 'web' names no version: write NAME@VERSION, such as app@3
+            image: 'web' cannot be the image of a task: it names no version, and nothing is taken from a registry unasked: write the image in full, such as 'docker.io/library/web:1.27', or make a package of it (package import) and name that, such as 'web@1.27'
             at job.bcl:1:14 `image: 'web'`
 
     "#]].assert_eq(&table(sources, &[]));

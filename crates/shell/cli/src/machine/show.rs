@@ -348,9 +348,18 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
         let _infallible = write!(text, "\n{table}");
     }
     if !machine.placed.is_empty() {
-        let headings = ["TASK", "STATE", "SINCE", "PRIORITY", "LIMIT", "PORTS", "REASON"];
+        let headings = ["TASK", "STATE", "SINCE", "PRIORITY", "LIMIT", "PORTS"];
         let rows = machine.placed.iter().map(|task| task_row(task, now));
         let _infallible = write!(text, "\n{}", output::table(&headings, rows.collect()));
+        for (name, task) in machine
+            .placed
+            .iter()
+            .filter_map(|placed| Some((task_name(placed), placed.task.as_ref()?)))
+        {
+            if !task.reason.is_empty() {
+                let _infallible = writeln!(text, "{name}: {}", task.reason);
+            }
+        }
     }
     if !machine.packages.is_empty() {
         let headings = ["PACKAGE", "ON THE MACHINE", "OF", "USE"];
@@ -449,14 +458,18 @@ fn task_row(placed: &v1::PlacedTask, now: Time) -> Vec<String> {
     let task = placed.task.clone().unwrap_or_default();
     let priority = Priority::new(placed.priority.into());
     vec![
-        format!("{}/{}/{}", placed.user, placed.job, task.index),
+        task_name(placed),
         word::<v1::TaskState>(task.state).into_owned(),
         now.since(Time(task.since)).to_string(),
         priority.map(|priority| priority.to_string()).unwrap_or_default(),
         resources(placed.limit).to_string(),
         output::ports(&task),
-        task.reason,
     ]
+}
+
+fn task_name(placed: &v1::PlacedTask) -> String {
+    let index = placed.task.as_ref().map(|task| task.index).unwrap_or_default();
+    format!("{}/{}/{index}", placed.user, placed.job)
 }
 
 #[cfg(test)]

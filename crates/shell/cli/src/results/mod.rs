@@ -64,10 +64,16 @@ pub(super) struct FetchProgress {
 /// Fetches.
 pub(super) fn results(cell: Target<'_>, args: &ResultsArgs) -> Result<ExitCode, Failure> {
     let place = ResultsPlace::open(&args.to)?;
-    let outcomes = with_cell_until_signal(cell, async |connection| {
-        fetch_all(connection, args, Arc::new(place)).await
+    let (outcomes, waiting) = with_cell_until_signal(cell, async |mut connection| {
+        let outcomes = fetch_all(connection.clone(), args, Arc::new(place)).await?;
+        let has_ended = |fetched: &Result<Fetched, _>| !matches!(fetched, Ok(Fetched::NotEnded));
+        let waiting = match outcomes.values().all(has_ended) {
+            true => None,
+            false => status(&mut connection, &args.job).await?,
+        };
+        Ok((outcomes, waiting))
     })?;
-    Ok(tell(&args.job, &outcomes, args.quiet))
+    Ok(tell(&args.job, &outcomes, waiting.as_ref(), args.quiet))
 }
 
 /// What became of each task.
@@ -124,6 +130,19 @@ async fn fetch_all(
     Ok(outcomes)
 }
 
+/// The job with its tasks.
+async fn status(
+    connection: &mut Connection,
+    address: &Address,
+) -> Result<Option<v1::JobStatus>, Failure> {
+    let jobs = vec![job_address(address)];
+    let request = v1::StatusRequest { jobs, tasks: true, ..Default::default() };
+    let answer = connection
+        .ask(request, async |mut client, request| client.jobs.status(request).await)
+        .await?;
+    Ok(answer.jobs.into_iter().next())
+}
+
 /// The indexes of the tasks that an address names.
 async fn indexes(connection: &mut Connection, address: &Address) -> Result<Vec<u32>, Failure> {
     let request = v1::StatusRequest { jobs: vec![job_address(address)], ..Default::default() };
@@ -140,7 +159,12 @@ async fn indexes(connection: &mut Connection, address: &Address) -> Result<Vec<u
 }
 
 /// Says what became of the tasks. Exits with 1 if something is not here.
-fn tell(job: &Address, outcomes: &Outcomes, quiet: bool) -> ExitCode {
+fn tell(
+    job: &Address,
+    outcomes: &Outcomes,
+    status: Option<&v1::JobStatus>,
+    quiet: bool,
+) -> ExitCode {
     let (mut new, mut here, mut nothing, mut waiting) = (0_u32, 0_u32, Vec::new(), Vec::new());
     let (mut files, mut bytes, mut skipped, mut failed) = (0, 0, 0_u32, 0_usize);
     for (task, outcome) in outcomes {
@@ -185,11 +209,53 @@ fn tell(job: &Address, outcomes: &Outcomes, quiet: bool) -> ExitCode {
         }
     }
     if !waiting.is_empty() {
-        let verb = if waiting.len() == 1 { "has" } else { "have" };
-        say(&format!("error: {} {verb} not ended\n", named(&waiting)));
-        say(&format!("next: bourg wait {} --for dead\n", job.job));
+        say(&not_ended(&shown_job(job), &waiting, status));
     }
     ExitCode::from(u8::from(failed > 0 || skipped > 0 || !waiting.is_empty()))
+}
+
+/// `ana/pi`, or `pi` of the user who asks.
+fn shown_job(job: &Address) -> String {
+    match &job.user {
+        Some(user) => format!("{user}/{}", job.job),
+        None => job.job.to_string(),
+    }
+}
+
+/// What the tasks that have not ended do, and how to wait for them. What they have written so far can be copied.
+fn not_ended(job: &str, waiting: &[u32], status: Option<&v1::JobStatus>) -> String {
+    let mut doing: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    let mut runs = None;
+    let tasks = status.map(|job| job.tasks.as_slice()).unwrap_or_default();
+    for index in waiting {
+        let task = tasks.iter().find(|task| task.index == *index);
+        let does = match task.map(v1::TaskStatus::state) {
+            Some(v1::TaskState::Running) => {
+                runs = runs.or(Some(*index));
+                "still running"
+            }
+            Some(v1::TaskState::Queued | v1::TaskState::Pending | v1::TaskState::Starting) => {
+                "not started yet"
+            }
+            Some(v1::TaskState::Stopping) => "being stopped",
+            _ => "not ended",
+        };
+        doing.entry(does).or_default().push(*index);
+    }
+    let mut text = String::new();
+    for (does, tasks) in &doing {
+        text.push_str(&format!("error: {}: {does}; outputs are kept at the end\n", named(tasks)));
+    }
+    let outputs = status.and_then(|job| job.spec.as_ref()?.outputs.first());
+    let now = match (runs, outputs) {
+        (Some(task), Some(path)) => {
+            let path = path.escape_debug();
+            format!("; what is there now: bourg cp {job}/{task}:{path} .")
+        }
+        _ => String::new(),
+    };
+    text.push_str(&format!("next: bourg wait {job} --for dead, then the same again{now}\n"));
+    text
 }
 
 fn plural(count: impl Into<u64>, what: &str) -> String {
@@ -213,6 +279,53 @@ fn named(tasks: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tasks_that_have_not_ended_are_named_with_what_they_do() {
+        use v1::TaskState::{Finished, Pending, Queued, Running, Stopping};
+        let job = |states: &[v1::TaskState], outputs: &[&str]| {
+            let task = |(index, state): (u32, &v1::TaskState)| v1::TaskStatus {
+                index,
+                state: (*state).into(),
+                ..v1::TaskStatus::default()
+            };
+            let outputs = outputs.iter().map(ToString::to_string).collect();
+            v1::JobStatus {
+                tasks: (0..).zip(states).map(task).collect(),
+                spec: Some(v1::JobSpec { outputs, ..v1::JobSpec::default() }),
+                ..v1::JobStatus::default()
+            }
+        };
+        let wait = "next: bourg wait ana/pi --for dead, then the same again";
+        let kept = "outputs are kept at the end";
+        for (states, outputs, waiting, said) in [
+            (
+                &[Running, Finished, Running][..],
+                &["out", "log"][..],
+                &[0, 2][..],
+                format!(
+                    "error: tasks 0,2: still running; {kept}\n{wait}; what is there now: bourg cp ana/pi/0:out .\n"
+                ),
+            ),
+            (
+                &[Pending, Queued, Stopping],
+                &["out"],
+                &[0, 1, 2],
+                format!(
+                    "error: task 2: being stopped; {kept}\nerror: tasks 0-1: not started yet; {kept}\n{wait}\n"
+                ),
+            ),
+            // One has ended meanwhile, and the other is gone.
+            (
+                &[Finished],
+                &["out"],
+                &[0, 1],
+                format!("error: tasks 0-1: not ended; {kept}\n{wait}\n"),
+            ),
+        ] {
+            assert_eq!(not_ended("ana/pi", waiting, Some(&job(states, outputs))), said);
+        }
+    }
 
     #[test]
     fn tasks_are_named_in_ranges() {

@@ -9,6 +9,7 @@ use command::{Code, Failure};
 use model::{TaskIndex, TaskSelection};
 
 use crate::run::Far;
+use crate::said::starts_lost;
 use crate::{run, why};
 
 /// The exit status of a process that a signal killed is this plus the signal, as in shells.
@@ -42,8 +43,13 @@ pub(super) fn failed(job: &v1::JobStatus) -> Option<&v1::TaskStatus> {
 
 /// The tasks that failed permanently: the first of many ranges.
 fn which_failed(job: &v1::JobStatus) -> String {
-    let failed = job.tasks.iter().filter(|task| task.state() == v1::TaskState::Failed);
-    let single = failed.map(|task| (TaskIndex(task.index), TaskIndex(task.index)));
+    which(job, |task| task.state() == v1::TaskState::Failed)
+}
+
+/// Some tasks of a job: the first of many ranges.
+fn which(job: &v1::JobStatus, is: impl Fn(&v1::TaskStatus) -> bool) -> String {
+    let chosen = job.tasks.iter().filter(|task| is(task));
+    let single = chosen.map(|task| (TaskIndex(task.index), TaskIndex(task.index)));
     let mut which = TaskSelection::Some(single.collect()).normalised();
     let mut more = "";
     if let TaskSelection::Some(ranges) = &mut which
@@ -109,6 +115,16 @@ fn is_killed_by_user(job: &v1::JobStatus) -> bool {
 pub(super) fn keeps_failing(name: &str, task: &v1::TaskStatus, failures: u32) -> Failure {
     let (index, end) = (task.index, &task.last_end_text);
     let how = task.last_end.as_ref().and_then(|end| end.how.as_ref());
+    if starts_lost(task) > 0
+        && let Some(How::Lost(reason)) = how
+    {
+        return Failure::failed(format!(
+            "error: {name} cannot start: {failures} failures, the last of task {index}: {}; it is tried again, and no \
+             longer waited for",
+            reason.escape_debug()
+        ))
+        .next(format!("bourg why {name} · bourg kill {name} · bourg run --keep-waiting waits on"));
+    }
     let (keeps, times) = match how {
         Some(How::Exited(0)) => ("ending", "ends"),
         _ => ("failing", "failures"),
@@ -157,13 +173,8 @@ pub(super) fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration, far:
         }
         Far::Dead => task.state().is_dead(),
     };
-    let sick = job.tasks.iter().find(|task| !is_far(task)).map(|task| {
-        let last = match task.last_end_text.as_str() {
-            "" => String::new(),
-            end => format!(", its last run ended with {end}"),
-        };
-        format!(": task {} is {}{last}", task.index, word::<v1::TaskState>(task.state))
-    });
+    let sick = not_ready(job).filter(|_| far == Far::Healthy);
+    let sick = sick.or_else(|| job.tasks.iter().find(|task| !is_far(task)).map(how_it_is));
     let text = format!(
         "error: {} of {} tasks of {name} are {far} after {wait} s{}",
         job.tasks.iter().filter(|task| is_far(task)).count(),
@@ -175,6 +186,36 @@ pub(super) fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration, far:
         false => format!("bourg logs {name} · bourg status {name}"),
     };
     Failure::failed(text).next(next)
+}
+
+/// `: tasks 0,2 are healthy, but not ready: HTTP 503`, of tasks whose readiness check fails.
+fn not_ready(job: &v1::JobStatus) -> Option<String> {
+    let is_unready = |task: &&v1::TaskStatus| {
+        task.state() == v1::TaskState::Running && task.health() == v1::Health::Unready
+    };
+    let first = job.tasks.iter().find(is_unready)?;
+    let (which, number) =
+        (which(job, |task| is_unready(&task)), job.tasks.iter().filter(is_unready).count());
+    let are = if number == 1 { "task {} is" } else { "tasks {} are" }.replace("{}", &which);
+    let check = match first.check.as_str() {
+        "" => String::new(),
+        said => format!(": {}", said.escape_debug()),
+    };
+    Some(format!(": {are} healthy, but not ready{check}"))
+}
+
+/// `: task 0 is running, and its check says: HTTP 503, its last run ended with exit code 1`.
+fn how_it_is(task: &v1::TaskStatus) -> String {
+    let last = match task.last_end_text.as_str() {
+        "" => String::new(),
+        end => format!(", its last run ended with {end}"),
+    };
+    let is_checked = task.state() == v1::TaskState::Running && !task.check.is_empty();
+    let check = match is_checked {
+        true => format!(", its check says: {}", task.check.escape_debug()),
+        false => String::new(),
+    };
+    format!(": task {} is {}{check}{last}", task.index, word::<v1::TaskState>(task.state))
 }
 
 #[cfg(test)]
@@ -199,6 +240,32 @@ mod tests {
         assert_eq!(which_failed(&job(&|index| index < 98)), "0-97");
         let many = which_failed(&job(&|index| index % 2 == 0));
         assert!(many.starts_with("0,2,4,") && many.ends_with(",38, …"), "{many}");
+    }
+
+    #[test]
+    fn tasks_that_are_not_ready_are_named_with_what_their_check_said() {
+        use v1::Health::{Healthy, Unknown, Unready};
+        let task = |(index, health): (u32, v1::Health)| v1::TaskStatus {
+            index,
+            state: v1::TaskState::Running.into(),
+            health: health.into(),
+            check: if health == Healthy { "" } else { "HTTP 503" }.to_owned(),
+            ..v1::TaskStatus::default()
+        };
+        for (healths, said) in [
+            (
+                &[Healthy, Unready][..],
+                "1 of 2 tasks of ana/web are healthy after 9 s: task 1 is healthy, but not ready: HTTP 503",
+            ),
+            (&[Unready, Healthy, Unready], ": tasks 0,2 are healthy, but not ready: HTTP 503"),
+            (&[Healthy, Unknown], ": task 1 is running, its check says: HTTP 503"),
+        ] {
+            let tasks: Vec<_> = (0..).zip(healths.iter().copied()).map(task).collect();
+            let counts = v1::JobCounts { tasks: tasks.len() as u32, ..Default::default() };
+            let job = v1::JobStatus { tasks, counts: Some(counts), ..v1::JobStatus::default() };
+            let late = late("ana/web", Some(&job), Duration::from_secs(9), Far::Healthy);
+            assert!(late.to_string().contains(said), "{late}");
+        }
     }
 
     fn ended(how: How) -> v1::TaskStatus {

@@ -2,6 +2,8 @@
 
 use command::Failure;
 
+use super::slurm;
+
 /// What to write instead of each kind of file.
 const KUBERNETES: &str = "a Deployment is a borg.service with tasks, cmd, cpu, ram and healthCheck; a Job is a \
                           borg.batch; a Service is the name that every job has: docs/jobs.md";
@@ -9,14 +11,15 @@ const COMPOSE: &str = "write each entry of services as a borg.service with image
                        bourg package import takes the images: docs/packages.md";
 const NOMAD: &str = "write each group as a borg.service or borg.batch: count is tasks, resources are cpu and ram, \
                      check is healthCheck: docs/jobs.md";
-const SLURM: &str = "begin it with #! and write #BOURG lines for its #SBATCH lines: --job-name is #BOURG name=, \
-                     --cpus-per-task is cpu=, --mem is ram=, --array or --ntasks is tasks=";
 const SYSTEMD: &str =
     "ExecStart is cmd of a borg.service, Environment is env, Restart is restart: docs/jobs.md";
 
 /// The failure for a file that is another system's; `None` if it is not known.
 pub(super) fn explained(shown: &str, content: &[u8]) -> Option<Failure> {
     let text = String::from_utf8_lossy(content);
+    if slurm::is_for_slurm(&text) {
+        return Some(slurm::failure(shown, &text));
+    }
     let (what, instead) = kind(&text)?;
     Some(Failure::usage(format!("error: {shown} is {what}, and no BCL")).next(instead))
 }
@@ -47,9 +50,7 @@ fn kind(text: &str) -> Option<(&'static str, &'static str)> {
         let Some(rest) = line.strip_prefix("job \"") else { return false };
         rest.split_once('"').is_some_and(|(_, after)| after.trim_start().starts_with('{'))
     });
-    if has_line("#SBATCH") {
-        Some(("a script for Slurm", SLURM))
-    } else if ["apiVersion", "kind"].iter().all(|key| begins(key) || has_member(key)) {
+    if ["apiVersion", "kind"].iter().all(|key| begins(key) || has_member(key)) {
         Some(("a file of Kubernetes", KUBERNETES))
     } else if is_nomad {
         Some(("a file of Nomad", NOMAD))
@@ -60,14 +61,6 @@ fn kind(text: &str) -> Option<(&'static str, &'static str)> {
     } else {
         None
     }
-}
-
-/// The failure for a script that has only words for Slurm.
-pub(super) fn slurm(shown: &str) -> Failure {
-    Failure::usage(format!(
-        "error: {shown} has #SBATCH lines, which are for Slurm, and no #BOURG lines"
-    ))
-    .next(SLURM.trim_start_matches("begin it with #! and "))
 }
 
 #[cfg(test)]
@@ -87,7 +80,6 @@ mod tests {
             ("{ \"name\": \"kind\", \"cmd\": [\"apiVersion\"] }", None),
             ("job \"web\" {\n  group \"a\" {}\n}\n", Some("a file of Nomad")),
             ("version: '3'\nservices:\n  web:\n    image: x\n", Some("a file of Docker Compose")),
-            ("#SBATCH --mem=1G\n", Some("a script for Slurm")),
             ("[Unit]\n[Service]\nExecStart=/bin/x\n", Some("a unit of systemd")),
             ("{ name: 'kind', services: 1 }", None),
             ("job \"web\"", None),

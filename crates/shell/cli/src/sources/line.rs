@@ -70,6 +70,24 @@ impl JobLine {
         given.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
     }
 
+    /// What a flag is given, as often as it is given.
+    pub(super) fn given(&self, flag: &str) -> Vec<String> {
+        let one = |value: &Option<String>| value.iter().cloned().collect();
+        match flag {
+            "name" => one(&self.name),
+            "cpu" => one(&self.cpu),
+            "ram" => one(&self.ram),
+            "disk" => one(&self.disk),
+            "priority" => one(&self.priority),
+            "image" => one(&self.image),
+            "tasks" => self.tasks.iter().map(ToString::to_string).collect(),
+            "package" => self.packages.clone(),
+            "env" => self.env.clone(),
+            "label" => self.labels.clone(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Whether it describes a job without a file.
     pub(crate) fn is_job(&self) -> bool {
         !self.command.is_empty() || self.image.is_some()
@@ -84,8 +102,15 @@ impl JobLine {
         if value.is_empty() && key != "service" {
             return Err(format!("'{}' has no value: write it as cpu=1", word.escape_debug()));
         }
+        if matches!(key, "env" | "label") && !value.contains('=') {
+            let value = value.escape_debug();
+            return Err(format!("{key} '{value}' has no '=': write it as {key}=KEY=VALUE"));
+        }
         match key {
-            "name" => set(&mut self.name),
+            "name" => match value.parse::<JobName>() {
+                Ok(_) => set(&mut self.name),
+                Err(error) => return Err(error.to_string()),
+            },
             "cpu" => set(&mut self.cpu),
             "ram" => set(&mut self.ram),
             "disk" => set(&mut self.disk),
@@ -116,7 +141,7 @@ impl JobLine {
     pub(crate) fn bcl(&self) -> Result<String, Failure> {
         let program = self.command.first().or(self.image.as_ref());
         let usual = program.map_or("", |program| program.rsplit('/').next().unwrap_or_default());
-        let usual = usual.split('@').next().unwrap_or_default();
+        let usual = usual.split(['@', ':']).next().unwrap_or_default();
         self.bcl_with(usual, &list(self.command.iter().map(|argument| quoted(argument))))
     }
 
@@ -252,5 +277,7 @@ mod tests {
         assert!(line.word("cpus=1").expect_err("bad").contains("no word of a job"));
         assert!(line.word("cpu").expect_err("bad").contains("has no value"));
         assert!(line.word("tasks=x").expect_err("bad").contains("no number"));
+        assert!(line.word("env=A").expect_err("bad").contains("env 'A' has no '='"));
+        assert!(line.word("name=UPPER").expect_err("bad").contains("'UPPER' is not a job name"));
     }
 }

@@ -5,11 +5,11 @@ use std::path::Path;
 use command::Failure;
 use spec::limits::CMD_BYTES_MAX;
 
-use super::foreign;
 use super::line::{JobLine, list, quoted};
+use super::slurm;
 
 /// The prefix of lines with words for us.
-const WORDS: &str = "#BOURG";
+pub(super) const WORDS: &str = "#BOURG";
 /// Interpreters that take a program as an argument, the flag for it, and whether the first argument after it is
 /// the program's name.
 const INTERPRETERS: &[(&str, &str, bool)] = &[
@@ -42,9 +42,9 @@ pub(super) fn bcl(
     let script = String::from_utf8(script).map_err(|_| failed(" is not UTF-8 text".to_owned()))?;
     let mut line = line.clone();
     words(&script, &mut line).map_err(|(number, what)| failed(format!(":{number}: {what}")))?;
-    let has = |prefix: &str| script.lines().any(|line| line.starts_with(prefix));
-    if has("#SBATCH") && !has(WORDS) {
-        return Err(foreign::slurm(shown));
+    let has_words = script.lines().any(|line| line.starts_with(WORDS));
+    if slurm::is_for_slurm(&script) && !has_words {
+        return Err(slurm::failure(shown, &script));
     }
     let interpreter = script.lines().next().unwrap_or_default();
     let interpreter = interpreter.trim_start_matches("#!").trim();
@@ -151,7 +151,7 @@ mod tests {
             ("#!/bin/sh\n#BOURGcpu=1\n", "pi.sh:2: a space follows #BOURG"),
             ("#!/usr/bin/awk -f\n", "pi.sh:1: 'awk' is no interpreter"),
             ("#!\n", "pi.sh:1: '' is no interpreter"),
-            ("#!/bin/sh\n#SBATCH --mem=1G\n", "has #SBATCH lines, which are for Slurm"),
+            ("#!/bin/sh\n#SBATCH --mem=1G\n", "it has #SBATCH lines, which are not read here"),
         ] {
             let error = of(script, &JobLine::default()).expect_err(script);
             assert!(error.contains(said), "{script}: {error}");

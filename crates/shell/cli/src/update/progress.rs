@@ -72,6 +72,9 @@ pub(crate) async fn watch(
                 };
                 let (done, took) = (update.done, shown(begun.elapsed()));
                 match awaited {
+                    _ if all == 0 => {
+                        eprintln!("updated: {name} has no tasks on version {version}{skipped}");
+                    }
                     Awaited::Restarted => {
                         eprintln!("restarted: {done}/{all} tasks in {took}{skipped}");
                     }
@@ -240,5 +243,9 @@ fn line(job: &v1::JobStatus, update: &v1::UpdateStatus) -> String {
         "" => String::new(),
         text => format!("  {}", output::one_line(text)),
     };
-    format!("{marks}[{bar}] {}/{}{undo}{waits}", update.done, update.tasks)
+    let done = match update.tasks {
+        0 => "no tasks".to_owned(),
+        all => format!("{}/{all}", update.done),
+    };
+    format!("{marks}[{bar}] {done}{undo}{waits}")
 }

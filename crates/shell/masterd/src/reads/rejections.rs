@@ -88,6 +88,9 @@ fn in_use(cell: &Cell, owner: &UserName, secret: &SecretName, name: &JobName) ->
 pub(crate) fn no_such_task(job: &Job) -> Status {
     let name = format!("{}/{}", job.owner, job.spec.name);
     Status::invalid_argument(match job.size().checked_sub(1) {
+        None if job.spec.is_on_every_machine() => format!(
+            "{name} has no tasks: it gets one on each machine that suits it (bourg status {name})"
+        ),
         None => format!("{name} has no tasks: bourg resize {name} 1 starts one"),
         Some(last) => format!("{name} has tasks 0 to {last} only"),
     })

@@ -135,6 +135,7 @@ fn group(asker: &PageClient, answer: &v1::WhyResponse, group: &v1::PendingGroup)
     let lost = group.pending_cause.as_ref().and_then(|cause| {
         present::start_lost(cause, group.last_end.as_ref(), group.not_before, answer.time)
     });
+    let is_lost = lost.is_some();
     if group.not_before > answer.time {
         facts.push(("Retried", show::ago(group.not_before, asker.now)));
     }
@@ -170,7 +171,8 @@ fn group(asker: &PageClient, answer: &v1::WhyResponse, group: &v1::PendingGroup)
             }
             @if group.fits > 0 {
                 p class="notice good" {
-                    "There is room on " (group.fits) " of " (places) ": the scheduler will place it there"
+                    "There is room on " (group.fits) " of " (places)
+                    @if is_lost { ": it is tried again there" } @else { ": the scheduler will place it there" }
                     @if group.not_before > answer.time { ", " (show::ago(group.not_before, asker.now)) }
                     "."
                 }
