@@ -30,6 +30,7 @@ mod rates;
 mod replay;
 mod saver_account;
 mod scenario;
+mod move_load;
 mod secret_load;
 mod usage;
 mod volume_load;

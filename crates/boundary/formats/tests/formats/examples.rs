@@ -19,7 +19,7 @@ use cell::{
     AddMachine, AddUser, Assignment, Certificate, ControlUpdate, DrainMachine, EndSaver, ExecEnd,
     ForgetJob, Grant, GrantQuota, Kill, MeterQuota, Mutation, Observation, Op, Oversell,
     RecordBackup, RecordExec, RemoveMachine, RequestId, Reservation, ResizeJob, RestartJob,
-    ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs,
+    MoveReason, MoveTask, ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs,
     SetNoticeMax, SetPlatform, SetReclamation, SkipReason, UndrainMachine, UpdateAction,
     UpdateFailure, UpdateJob, UpdateStep, UseCapability,
 };
@@ -342,6 +342,12 @@ fn requests() -> Vec<Mutation> {
             failed: true,
             batch: Some(2),
         }),
+        Mutation::MoveTask(MoveTask {
+            instance: instance(4),
+            to: name("m2"),
+            why: MoveReason::Fits { task: instance(5) },
+            sequencer: "/packer/lock:exclusive:7".parse().ok(),
+        }),
         Mutation::SetLimits(SetLimits {
             owner: name("ana"),
             job: name("web"),
@@ -617,6 +623,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::ResizeJob(_) => "resize job",
             Mutation::RestartJob(_) => "restart job",
             Mutation::SetLimits(_) => "set limits",
+            Mutation::MoveTask(_) => "move task",
             Mutation::ControlUpdate(_) => "control update",
             Mutation::Kill(Kill { now: true, .. }) => "kill now",
             Mutation::Kill(Kill { tasks: TaskSelection::All, .. }) => "kill all",

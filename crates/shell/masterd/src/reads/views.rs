@@ -8,7 +8,7 @@ use api::v1;
 use api::v1::state_reason::Reason;
 use cell::{
     Cell, Death, EvictionCause, Health, Job, JobState, KillReason, LastBackup, LeftOut, Machine,
-    MachineState, PendingCause, Phase, Placement, Rescheduling, StopReason, Task, TaskState,
+    MachineState, MoveReason, PendingCause, Phase, Placement, Rescheduling, StopReason, Task, TaskState,
     Volume,
 };
 use model::{
@@ -356,6 +356,9 @@ fn pending_cause(cell: &Cell, cause: PendingCause) -> String {
 fn eviction_cause(cell: &Cell, cause: EvictionCause) -> String {
     match cause {
         EvictionCause::Preempted { by } => format!("preempted by {}", task_name(cell, by)),
+        EvictionCause::Moved { why: MoveReason::Fits { task }, .. } => {
+            format!("moved so that {} fits", task_name(cell, task))
+        }
         other => other.to_string(),
     }
 }
