@@ -11,7 +11,7 @@ use model::{CollectionId, InstanceId, MachineId, Resources, TaskId, TaskIndex, T
 use crate::{PackingMove, PackingProposal, PackingSettings, worth};
 
 /// How many times a plan compares a task with a machine, in all.
-const COMPARISONS: u64 = 2_000_000;
+const COMPARISONS: u64 = 4_000_000;
 
 /// What moves to a machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -250,6 +250,7 @@ impl<'a> Rooms<'a> {
             let ask = Request::of(self.cell, job, instance.index);
             let mut best: Option<(u64, MachineId)> = None;
             for machine in self.cell.machines() {
+                self.comparisons += 1;
                 if self.is_exhausted() {
                     return None;
                 }

@@ -363,7 +363,7 @@ fn eviction_cause(cell: &Cell, cause: EvictionCause) -> String {
     }
 }
 
-fn machine_name(cell: &Cell, id: model::MachineId) -> String {
+pub(crate) fn machine_name(cell: &Cell, id: model::MachineId) -> String {
     cell.machine(id).map(|machine| machine.name.to_string()).unwrap_or_default()
 }
 
