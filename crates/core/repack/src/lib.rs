@@ -13,6 +13,8 @@ mod empty;
 mod fit;
 mod rooms;
 mod settings;
+#[cfg(test)]
+mod tests;
 mod worth;
 
 use std::collections::{BTreeMap, BTreeSet};
