@@ -272,8 +272,7 @@ const FORBIDDEN: &[(&str, &str, &str)] = &[
 
 /// Programs beside the cell: clients, their commands and services. What they need of a cell are the words of
 /// its API; the state machine stays out of them.
-const CLIENTS: &[&str] =
-    &[
+const CLIENTS: &[&str] = &[
     "client",
     "present",
     "command",

@@ -7,9 +7,8 @@ use cell::bounds::{
 };
 use cell::{
     Countable, DrainProblem, GrantProblem, LimitsHindrance, MoveHindrance, NewerUpdate,
-    NewerUpdateState,
-    OutOfBounds, PackageProblem, ReferenceField, ServiceProblem, Shareable, TextField,
-    UpdateHindrance, VolumeHindrance,
+    NewerUpdateState, OutOfBounds, PackageProblem, ReferenceField, ServiceProblem, Shareable,
+    TextField, UpdateHindrance, VolumeHindrance,
 };
 use model::{
     Band, JobName, MachineName, PACKAGE_ARCHITECTURES_MAX, PackageId, UserName, VolumeName,

@@ -3,7 +3,8 @@
 use api::event::{Names, RecordRef};
 use cell::{Applied, Cell};
 use event::{
-    Actor, Event, EventKind, EvictionCause, KillReason, MoveReason, PendingCause, StopReason, Subject,
+    Actor, Event, EventKind, EvictionCause, KillReason, MoveReason, PendingCause, StopReason,
+    Subject,
 };
 use model::{CollectionId, InstanceId, MachineId};
 

@@ -232,9 +232,7 @@ impl TryFrom<MutationMessage> for Mutation {
             MutationMessage::RestartJob(restart) => {
                 Self::RestartJob(restart.try_into().field("restartJob")?)
             }
-            MutationMessage::MoveTask(moved) => {
-                Self::MoveTask(moved.try_into().field("moveTask")?)
-            }
+            MutationMessage::MoveTask(moved) => Self::MoveTask(moved.try_into().field("moveTask")?),
             MutationMessage::SetLimits(set) => Self::SetLimits(set.try_into().field("setLimits")?),
             MutationMessage::ControlUpdate(control) => {
                 Self::ControlUpdate(control.try_into().field("controlUpdate")?)

@@ -71,10 +71,10 @@ pub use model::{
 pub use outcome::{Applied, AssignmentRefused, NoAlloc, NoVictim, ObservationRefused, Outcome};
 pub use rejection::{
     CellPermission, Countable, DrainProblem, EndsWith, GrantProblem, JobPermission,
-    LimitsHindrance, MachinePermission, MoveHindrance, NewerUpdate, NewerUpdateState, NotAdmitted, OutOfBounds,
-    PackagePermission, PackageProblem, Permission, Permitted, ReferenceField, Rejection,
-    RejectionClass, ReplicaPermission, ServicePermission, ServiceProblem, Shareable, TextField,
-    UpdateHindrance, UserPermission, VolumeHindrance,
+    LimitsHindrance, MachinePermission, MoveHindrance, NewerUpdate, NewerUpdateState, NotAdmitted,
+    OutOfBounds, PackagePermission, PackageProblem, Permission, Permitted, ReferenceField,
+    Rejection, RejectionClass, ReplicaPermission, ServicePermission, ServiceProblem, Shareable,
+    TextField, UpdateHindrance, UserPermission, VolumeHindrance,
 };
 pub use reply::{Reply, Submission};
 pub use shortfall::{ExpiringQuota, Oversold, Shortfall};

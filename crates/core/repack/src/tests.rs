@@ -90,81 +90,141 @@ const FRAGMENTED: &str = "machine m1
 
 #[test]
 fn a_pending_task_fits_after_the_cheapest_move() {
-    moves(FRAGMENTED, &expect![[r#"
+    moves(
+        FRAGMENTED,
+        &expect![[r#"
         train/0 fits on m1, worth 147000: small/0 m1 → m2 for 24800
-    "#]]);
+    "#]],
+    );
     // It fits already, or nothing is pending.
-    moves(&FRAGMENTED.replace("cpu=700", "cpu=500"), &expect![[r#"
+    moves(
+        &FRAGMENTED.replace("cpu=700", "cpu=500"),
+        &expect![[r#"
         nothing
-    "#]]);
+    "#]],
+    );
     // Nothing makes so much room.
-    moves(&FRAGMENTED.replace("cpu=700", "cpu=1100"), &expect![[r#"
+    moves(
+        &FRAGMENTED.replace("cpu=700", "cpu=1100"),
+        &expect![[r#"
         nothing helps train/0
-    "#]]);
-    // Both of its tasks would have to leave, and the other machine has room for only one of each size.
-    moves(&FRAGMENTED.replace("cpu=700", "cpu=1000"), &expect![[r#"
+    "#]],
+    );
+    // Both tasks of a machine have to leave.
+    moves(
+        &FRAGMENTED.replace("cpu=700", "cpu=1000"),
+        &expect![[r#"
         train/0 fits on m1, worth 210000: small/0 m1 → m2 for 24800 large/0 m1 → m2 for 37200
-    "#]]);
-    // A further machine has room for both.
-    let more = FRAGMENTED.replace("cpu=700", "cpu=1000").replace("machine m2", "machine m2\nmachine m3 cpu=600");
-    moves(&more, &expect![[r#"
+    "#]],
+    );
+    // They go where the least room is left.
+    let more = FRAGMENTED
+        .replace("cpu=700", "cpu=1000")
+        .replace("machine m2", "machine m2\nmachine m3 cpu=600");
+    moves(
+        &more,
+        &expect![[r#"
         train/0 fits on m1, worth 210000: small/0 m1 → m2 for 24800 large/0 m1 → m2 for 37200
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_move_costs_at_most_what_it_gains() {
-    // Of priority 0, it is worth less than the batch tasks that have run for hours.
+    // It is of priority 0, and so worth less.
     let free = FRAGMENTED.replace("priority=110 cpu=700", "priority=0 cpu=550");
-    moves(&free, &expect![[r#"
+    moves(
+        &free,
+        &expect![[r#"
         train/0 fits on m1, worth 55000: small/0 m1 → m2 for 24800
-    "#]]);
-    moves(&free.replace("priority=100", "priority=200"), &expect![[r#"
-        train/0 fits on m1, worth 55000: small/0 m1 → m2 for 37200
-    "#]]);
+    "#]],
+    );
+    moves(
+        &free.replace("priority=100", "priority=119"),
+        &expect![[r#"
+        train/0 fits on m1, worth 55000: small/0 m1 → m2 for 27156
+    "#]],
+    );
+    // Moving tasks of a high priority costs more than it gains.
+    moves(
+        &free.replace("priority=100", "priority=350"),
+        &expect![[r#"
+        nothing helps train/0
+    "#]],
+    );
     // Latency-sensitive tasks of production stay, unless their band is named.
     let serving = FRAGMENTED
         .replace("priority=100", "priority=200 appclass=latency-sensitive")
-        .replace("priority=110", "priority=350");
-    moves(&serving, &expect![[r#"
+        .replace("priority=110", "priority=350")
+        .replace("started 2-1-1", "started 2-1-1\nhealth 1-0-1 good\nhealth 1-1-1 good\nhealth 2-0-1 good\nhealth 2-1-1 good");
+    moves(
+        &serving,
+        &expect![[r#"
         nothing helps train/0
-    "#]]);
+    "#]],
+    );
     let bands = Some(BTreeSet::from([Band::Production]));
     let named = PackingSettings { bands, ..PackingSettings::default() };
-    let c = cell(&serving);
-    for m in c.machines() { for i in m.instances() { eprintln!("DBG {i} {:?} {:?}", c.may_move(*i), c.job(i.collection).map(|j| (j.spec.priority, j.room(NOW)))); } }
-    moves_with(&named, &serving, &expect![[r#"
+    moves_with(
+        &named,
+        &serving,
+        &expect![[r#"
+        train/0 fits on m1, worth 315000: small/0 m1 → m2 for 30000
+    "#]],
+    );
+    moves_with(
+        &named,
+        FRAGMENTED,
+        &expect![[r#"
         nothing helps train/0
-    "#]]);
-    moves_with(&named, FRAGMENTED, &expect![[r#"
-        nothing helps train/0
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn budgets_drains_updates_and_moves_of_the_last_hour_are_kept_to() {
-    let no_budget = FRAGMENTED.replace("cpu=200", "at-once=0 cpu=200").replace("cpu=300", "at-once=0 cpu=300");
-    moves(&no_budget, &expect![[r#"
+    let no_budget =
+        FRAGMENTED.replace("cpu=200", "at-once=0 cpu=200").replace("cpu=300", "at-once=0 cpu=300");
+    moves(
+        &no_budget,
+        &expect![[r#"
         nothing helps train/0
-    "#]]);
+    "#]],
+    );
     let drained = FRAGMENTED.to_owned() + "\ndrain m2";
-    moves(&drained, &expect![[r#"
+    moves(
+        &drained,
+        &expect![[r#"
         nothing helps train/0
-    "#]]);
+    "#]],
+    );
     let updated = FRAGMENTED.to_owned()
         + "\nupdate ana/small 2 priority=100 cpu=200 ram=10 cmd=new\nupdate ana/large 2 priority=100 cpu=300 ram=10 cmd=new";
-    moves(&updated, &expect![[r#"
+    moves(
+        &updated,
+        &expect![[r#"
         nothing helps train/0
-    "#]]);
+    "#]],
+    );
     // Its tasks have just begun.
-    let unsettled = PackingSettings { settled: Span::from_secs(7_201), ..PackingSettings::default() };
-    moves_with(&unsettled, FRAGMENTED, &expect![[r#"
+    let unsettled =
+        PackingSettings { settled: Span::from_secs(7_201), ..PackingSettings::default() };
+    moves_with(
+        &unsettled,
+        FRAGMENTED,
+        &expect![[r#"
         nothing helps train/0
-    "#]]);
-    let impatient = PackingSettings { waited: Span::from_secs(7_201), ..PackingSettings::default() };
-    moves_with(&impatient, FRAGMENTED, &expect![[r#"
+    "#]],
+    );
+    let impatient =
+        PackingSettings { waited: Span::from_secs(7_201), ..PackingSettings::default() };
+    moves_with(
+        &impatient,
+        FRAGMENTED,
+        &expect![[r#"
         nothing
-    "#]]);
+    "#]],
+    );
     // Each was moved within the hour.
     let cell = cell(FRAGMENTED);
     let all = cell.machines().flat_map(|machine| machine.instances());
@@ -178,27 +238,43 @@ fn budgets_drains_updates_and_moves_of_the_last_hour_are_kept_to() {
 #[test]
 fn moves_under_way_are_counted_and_not_made_twice() {
     let moving = FRAGMENTED.to_owned() + "\nmove 1-0-1 m2 for 3-0-1";
-    moves(&moving, &expect![[r#"
+    moves(
+        &moving,
+        &expect![[r#"
         nothing
-    "#]]);
-    moves(&(moving.clone() + "\nended 1-0-1 stopped"), &expect![[r#"
+    "#]],
+    );
+    moves(
+        &(moving.clone() + "\nended 1-0-1 stopped"),
+        &expect![[r#"
         nothing
-    "#]]);
+    "#]],
+    );
     // Of two tasks that wait, the first gets a machine, and the other the next.
     let two = FRAGMENTED.replace("train 1", "train 2");
-    moves(&two, &expect![[r#"
+    moves(
+        &two,
+        &expect![[r#"
         train/0 fits on m1, worth 147000: small/0 m1 → m2 for 24800
         nothing helps train/1
-    "#]]);
+    "#]],
+    );
     let four = "machine m3 cpu=500\nmachine m4 cpu=500\n".to_owned() + &two;
-    moves(&four, &expect![[r#"
+    moves(
+        &four,
+        &expect![[r#"
         train/0 fits on m1, worth 147000: small/0 m1 → m2 for 24800
         train/1 fits on m2, worth 147000: small/1 m2 → m3 for 24800 large/1 m2 → m3 for 37200
-    "#]]);
+    "#]],
+    );
     let one_move = PackingSettings { moves: 1, ..PackingSettings::default() };
-    moves_with(&one_move, &four, &expect![[r#"
+    moves_with(
+        &one_move,
+        &four,
+        &expect![[r#"
         train/0 fits on m1, worth 147000: small/0 m1 → m2 for 24800
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -212,15 +288,26 @@ fn a_machine_is_emptied_if_that_is_asked_for() {
         started 1-0-1
         started 1-1-1
         started 1-2-1";
-    moves(sparse, &expect![[r#"
+    moves(
+        sparse,
+        &expect![[r#"
         nothing
-    "#]]);
-    moves_with(&empties, sparse, &expect![[r#"
+    "#]],
+    );
+    moves_with(
+        &empties,
+        sparse,
+        &expect![[r#"
         m1 becomes empty, worth 100000: index/0 m1 → m2 for 24800
-    "#]]);
-    moves_with(&empties, &sparse.replace("ana/index 3", "ana/index 3 at-once=0"), &expect![[r#"
+    "#]],
+    );
+    moves_with(
+        &empties,
+        &sparse.replace("ana/index 3", "ana/index 3 at-once=0"),
+        &expect![[r#"
         nothing
-    "#]]);
+    "#]],
+    );
 }
 
 /// What becomes of a task that is moved to a machine, and of one that is then placed where it was: as the cell does it.

@@ -18,17 +18,17 @@ use std::sync::Arc;
 use cell::{
     AcquireLock, AddMachine, AddReplica, AddUser, CloseLockSession, ControlUpdate, DeleteFile,
     DeletePackage, DeleteService, DrainMachine, ForgetJob, GrantQuota, IssueReplicaToken,
-    IssueToken, Kill, MeterQuota, MoveReason, MoveTask, Mutation, OpenLockSession, Oversell, RecordBackup, ReleaseLock,
-    RemoveMachine, RemoveReplica, RenewLockSession, ResizeJob, RestartJob, ResumeRescheduling,
-    RevokeMachine, RevokeQuota, RevokeUser, Service, SetAttributes, SetCapability, SetLimits,
-    SetPackage, SetPlatform, SetService, UndrainMachine, UpdateAction, UpdateJob, UseCapability,
-    WriteFile,
+    IssueToken, Kill, MeterQuota, MoveReason, MoveTask, Mutation, OpenLockSession, Oversell,
+    RecordBackup, ReleaseLock, RemoveMachine, RemoveReplica, RenewLockSession, ResizeJob,
+    RestartJob, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, Service, SetAttributes,
+    SetCapability, SetLimits, SetPackage, SetPlatform, SetService, UndrainMachine, UpdateAction,
+    UpdateJob, UseCapability, WriteFile,
 };
 use model::{
-    Band, Bytes, Capability, CollectionId, Digest, FilePath, GcuFactor, Generation, GrantId, JobName,
-    LabelQuery, LockMode, LockSessionId, LogIndex, MachineName, MilliCores, Package, PackageId,
-    PackageKind, PackageReaders, PackageReference, PortName, ReplicaId, Resources, Sequencer,
-    Serial, Span, TaskId, TaskIndex, TaskSelection, Time, UserName, Version,
+    Band, Bytes, Capability, CollectionId, Digest, FilePath, GcuFactor, Generation, GrantId,
+    JobName, LabelQuery, LockMode, LockSessionId, LogIndex, MachineName, MilliCores, Package,
+    PackageId, PackageKind, PackageReaders, PackageReference, PortName, ReplicaId, Resources,
+    Sequencer, Serial, Span, TaskId, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use proptest::prelude::*;
 use proptest::sample::select;

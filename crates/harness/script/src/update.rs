@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cell::{
-    ControlUpdate, DrainMachine, MoveReason, MoveTask, Mutation, Op, ResizeJob, RestartJob, SetLimits, SkipReason,
-    UpdateAction, UpdateFailure, UpdateJob, UpdateStep,
+    ControlUpdate, DrainMachine, MoveReason, MoveTask, Mutation, Op, ResizeJob, RestartJob,
+    SetLimits, SkipReason, UpdateAction, UpdateFailure, UpdateJob, UpdateStep,
 };
 use model::{
     Address, Bytes, CollectionId, LockSessionId, MachineName, MilliCores, TaskId, TaskIndex, Time,
@@ -71,7 +71,9 @@ pub(crate) fn request(
         ["move", instance, to, why @ ..] => {
             let why = match why {
                 [] => MoveReason::Empties,
-                ["for", task] => MoveReason::Fits { task: value(task, "an instance such as 1-0-1")? },
+                ["for", task] => {
+                    MoveReason::Fits { task: value(task, "an instance such as 1-0-1")? }
+                }
                 _ => return Err(not(&why.join(" "), "nothing, or for INSTANCE")),
             };
             let instance = value(instance, "an instance such as 1-0-1")?;

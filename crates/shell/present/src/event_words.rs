@@ -111,10 +111,9 @@ fn evicted(record: &Record, cause: &EvictionCause) -> String {
         (EvictionCause::Preempted { by }, Some((user, job))) => {
             format!("preempted by {user}/{job}/{}", by.index)
         }
-        (
-            EvictionCause::Moved { why: MoveReason::Fits { task }, .. },
-            Some((user, job)),
-        ) => format!("moved so that {user}/{job}/{} fits", task.index),
+        (EvictionCause::Moved { why: MoveReason::Fits { task }, .. }, Some((user, job))) => {
+            format!("moved so that {user}/{job}/{} fits", task.index)
+        }
         _ => cause.to_string(),
     }
 }

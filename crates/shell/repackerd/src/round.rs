@@ -34,12 +34,11 @@ impl PackingRound {
     }
 
     /// What is worth its cost now.
-    pub(super) async fn plan(
-        &mut self,
-        memory: &Memory,
-    ) -> Result<v1::PlanMovesResponse, Failure> {
-        let moved = memory.all().map(|((job, index), at)| {
-            v1::plan_moves_request::Moved { job, index, at: at.0 }
+    pub(super) async fn plan(&mut self, memory: &Memory) -> Result<v1::PlanMovesResponse, Failure> {
+        let moved = memory.all().map(|((job, index), at)| v1::plan_moves_request::Moved {
+            job,
+            index,
+            at: at.0,
         });
         let request = v1::PlanMovesRequest { moved: moved.collect(), ..self.asked.clone() };
         let answer = self

@@ -11,7 +11,7 @@ use crate::eventually::until;
 fn machines(cell: &Cell) -> (Vec<String>, u64) {
     let text = cell.ok("bourg machines -o json");
     let listed: Value = serde_json::from_str(&text).expect("JSON");
-    let listed = listed["machines"].as_array().expect("a list").clone();
+    let listed = listed.as_array().expect("a list");
     let name = |machine: &Value| machine["name"].as_str().expect("a name").to_owned();
     let cpu = |machine: &Value| {
         let amount = &machine["capacity"]["cpuMilli"];

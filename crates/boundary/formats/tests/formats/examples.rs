@@ -17,11 +17,11 @@ use std::sync::Arc;
 
 use cell::{
     AddMachine, AddUser, Assignment, Certificate, ControlUpdate, DrainMachine, EndSaver, ExecEnd,
-    ForgetJob, Grant, GrantQuota, Kill, MeterQuota, Mutation, Observation, Op, Oversell,
-    RecordBackup, RecordExec, RemoveMachine, RequestId, Reservation, ResizeJob, RestartJob,
-    MoveReason, MoveTask, ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs,
-    SetNoticeMax, SetPlatform, SetReclamation, SkipReason, UndrainMachine, UpdateAction,
-    UpdateFailure, UpdateJob, UpdateStep, UseCapability,
+    ForgetJob, Grant, GrantQuota, Kill, MeterQuota, MoveReason, MoveTask, Mutation, Observation,
+    Op, Oversell, RecordBackup, RecordExec, RemoveMachine, RequestId, Reservation, ResizeJob,
+    RestartJob, ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes, SetCapability,
+    SetLimits, SetLogs, SetNoticeMax, SetPlatform, SetReclamation, SkipReason, UndrainMachine,
+    UpdateAction, UpdateFailure, UpdateJob, UpdateStep, UseCapability,
 };
 use model::{
     Appclass, Band, Bytes, Capability, CollectionId, Dimension, End, FinalUsage, GcuFactor,

@@ -11,12 +11,12 @@ use crate::apply::Events;
 use crate::{
     AcceptVolume, AcquireLock, AddMachine, AddReplica, AddUser, Cell, CloseLockSession,
     ControlUpdate, DeleteFile, DeletePackage, DeleteSecret, DeleteService, DrainMachine, EndSaver,
-    ForgetJob, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota, MoveTask, OpenLockSession,
-    Oversell, RecordBackup, RecordExec, Rejection, ReleaseLock, ReleaseVolume, RemoveMachine,
-    RemoveReplica, RemoveVolume, RenewLockSession, Reply, ResealSecret, ResizeJob, RestartJob,
-    ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability,
-    SetLimits, SetLogs, SetNoticeMax, SetPackage, SetPlatform, SetReclamation, SetSecret,
-    SetService, SetVolume, UndrainMachine, UpdateJob, UseCapability, WriteFile,
+    ForgetJob, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota, MoveTask,
+    OpenLockSession, Oversell, RecordBackup, RecordExec, Rejection, ReleaseLock, ReleaseVolume,
+    RemoveMachine, RemoveReplica, RemoveVolume, RenewLockSession, Reply, ResealSecret, ResizeJob,
+    RestartJob, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes,
+    SetCapability, SetLimits, SetLogs, SetNoticeMax, SetPackage, SetPlatform, SetReclamation,
+    SetSecret, SetService, SetVolume, UndrainMachine, UpdateJob, UseCapability, WriteFile,
 };
 
 /// A mutation.

@@ -29,19 +29,40 @@ fn a_moved_task_goes_where_it_was_moved_to_and_the_other_takes_its_room() {
     for train in ["priority=100", "priority=99", "priority=0"] {
         assert_eq!(text(MACHINES, &moved(train)), first, "{train}");
     }
-    // Without the move it would go back to where it fits best.
-    let crashed = moved("priority=0").replace("move 1-0-1 m2 for 3-0-1\n", "nothing\n");
-    plan(MACHINES, &crashed, &expect![[r#""#]]);
 }
 
 #[test]
 fn a_moved_task_goes_elsewhere_if_its_room_is_taken() {
-    let taken = MOVED.to_owned() + "\nsubmit eve/quick 1 priority=115 cpu=450 ram=10\nassign 4-0-1 m2";
+    let taken =
+        MOVED.to_owned() + "\nsubmit eve/quick 1 priority=115 cpu=450 ram=10\nassign 4-0-1 m2";
     let machines = MACHINES.to_owned() + "\nmachine m3 cpu=300 ports=none";
-    plan(&machines, &taken, &expect![[r#""#]]);
-    plan(MACHINES, &taken, &expect![[r#""#]]);
+    plan(
+        &machines,
+        &taken,
+        &expect![[r#"
+        bob/train/0 -> m1
+        ana/small/0 -> m3
+        unplaced 0
+    "#]],
+    );
+    plan(
+        MACHINES,
+        &taken,
+        &expect![[r#"
+        bob/train/0 -> m1
+        unplaced 1
+    "#]],
+    );
     let gone = MOVED.replace("ended 1-0-1", "drain m2\n    ended 1-0-1");
-    plan(&machines, &gone, &expect![[r#""#]]);
+    plan(
+        &machines,
+        &gone,
+        &expect![[r#"
+        bob/train/0 -> m1
+        ana/small/0 -> m3
+        unplaced 0
+    "#]],
+    );
 }
 
 /// The plan of a pass.

@@ -94,18 +94,18 @@ impl Reads<'_> {
         Ok(v1::PlanMovesResponse {
             index: self.cell.index().0,
             time: self.now.0,
-            proposals: plan.proposals.iter().map(|found| proposal(self.cell, self.now, found)).collect(),
+            proposals: plan
+                .proposals
+                .iter()
+                .map(|found| proposal(self.cell, self.now, found))
+                .collect(),
             unhelped: unhelped.map(|task| task_name(self.cell, *task)).collect(),
             complete: plan.is_complete,
         })
     }
 }
 
-fn proposal(
-    cell: &Cell,
-    now: Time,
-    proposal: &PackingProposal,
-) -> plan_moves_response::Proposal {
+fn proposal(cell: &Cell, now: Time, proposal: &PackingProposal) -> plan_moves_response::Proposal {
     use plan_moves_response::proposal::Why;
 
     let name = |id: MachineId| machine_name(cell, id);

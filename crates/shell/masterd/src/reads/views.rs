@@ -8,8 +8,8 @@ use api::v1;
 use api::v1::state_reason::Reason;
 use cell::{
     Cell, Death, EvictionCause, Health, Job, JobState, KillReason, LastBackup, LeftOut, Machine,
-    MachineState, MoveReason, PendingCause, Phase, Placement, Rescheduling, StopReason, Task, TaskState,
-    Volume,
+    MachineState, MoveReason, PendingCause, Phase, Placement, Rescheduling, StopReason, Task,
+    TaskState, Volume,
 };
 use model::{
     CollectionId, FinalUsage, InstanceId, JobName, PackageId, Resources, Saving, TaskId, TaskIndex,

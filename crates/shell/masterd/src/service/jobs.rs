@@ -117,10 +117,7 @@ impl jobs_server::Jobs for Jobs {
             .await
     }
 
-    async fn r#move(
-        &self,
-        request: Request<v1::MoveTaskRequest>,
-    ) -> Answer<v1::MoveTaskResponse> {
+    async fn r#move(&self, request: Request<v1::MoveTaskRequest>) -> Answer<v1::MoveTaskResponse> {
         let by = self.door.caller(&request)?;
         let asked = request.into_inner();
         let (id, bytes) = (asked.id, asked.encoded_len());

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use api::event::{Names, Record};
 use cell::{
-    Actor, Event, EventKind, EvictionCause, ExecEnd, KillReason, LockChange, MoveReason, PendingCause,
-    StopReason, Subject,
+    Actor, Event, EventKind, EvictionCause, ExecEnd, KillReason, LockChange, MoveReason,
+    PendingCause, StopReason, Subject,
 };
 use model::{
     Capability, CollectionId, Generation, Level, LockSessionId, LogIndex, MachineId, Reclamation,

@@ -2,7 +2,7 @@
 
 use cell::{
     CellPermission, Countable, DrainProblem, EndsWith, GrantProblem, JobPermission,
-    LimitsHindrance, MoveHindrance, MachinePermission, NewerUpdate, NewerUpdateState, OutOfBounds,
+    LimitsHindrance, MachinePermission, MoveHindrance, NewerUpdate, NewerUpdateState, OutOfBounds,
     PackagePermission, Permission, Permitted, ReferenceField, Rejection, ReplicaPermission,
     ServicePermission, ServiceProblem, Shareable, TextField, UpdateAction, UpdateHindrance,
     UserPermission,
