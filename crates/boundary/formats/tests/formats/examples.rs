@@ -4,6 +4,7 @@ mod enrolment;
 pub(crate) mod event;
 pub(crate) mod image;
 mod locks;
+mod moves;
 mod packages;
 pub(crate) mod rejections;
 mod replicas;
@@ -17,11 +18,11 @@ use std::sync::Arc;
 
 use cell::{
     AddMachine, AddUser, Assignment, Certificate, ControlUpdate, DrainMachine, EndSaver, ExecEnd,
-    ForgetJob, Grant, GrantQuota, Kill, MeterQuota, MoveReason, MoveTask, Mutation, Observation,
-    Op, Oversell, RecordBackup, RecordExec, RemoveMachine, RequestId, Reservation, ResizeJob,
-    RestartJob, ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes, SetCapability,
-    SetLimits, SetLogs, SetNoticeMax, SetPlatform, SetReclamation, SkipReason, UndrainMachine,
-    UpdateAction, UpdateFailure, UpdateJob, UpdateStep, UseCapability,
+    ForgetJob, Grant, GrantQuota, Kill, MeterQuota, Mutation, Observation, Op, Oversell,
+    RecordBackup, RecordExec, RemoveMachine, RequestId, Reservation, ResizeJob, RestartJob,
+    ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLogs,
+    SetNoticeMax, SetPlatform, SetReclamation, SkipReason, UndrainMachine, UpdateAction,
+    UpdateFailure, UpdateJob, UpdateStep, UseCapability,
 };
 use model::{
     Appclass, Band, Bytes, Capability, CollectionId, Dimension, End, FinalUsage, GcuFactor,
@@ -342,20 +343,8 @@ fn requests() -> Vec<Mutation> {
             failed: true,
             batch: Some(2),
         }),
-        Mutation::MoveTask(MoveTask {
-            instance: instance(4),
-            to: name("m2"),
-            why: MoveReason::Fits { task: instance(5) },
-            sequencer: "/packer/lock:exclusive:7".parse().ok(),
-        }),
-        Mutation::SetLimits(SetLimits {
-            owner: name("ana"),
-            job: name("web"),
-            limit: CpuRam { cpu: MilliCores(0), ram: Bytes(96 << 20) },
-            reason: "ram 1 GiB → 96 MiB".to_owned(),
-            expected: Some(Version(3)),
-            sequencer: "/scaler/lock:exclusive:7".parse().ok(),
-        }),
+        moves::move_task(),
+        moves::set_limits(),
         control(UpdateAction::Pause, None),
         control(UpdateAction::Resume, Some(Version(4))),
         control(UpdateAction::Undo, None),
