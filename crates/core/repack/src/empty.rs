@@ -3,7 +3,7 @@
 use cell::Machine;
 use cell::feasibility::{Offer, is_available};
 
-use crate::rooms::Rooms;
+use crate::rooms::PackingRooms;
 use crate::{PackingGain, PackingProposal, total, worth};
 
 /// How many tasks a machine has at most that is emptied.
@@ -12,7 +12,7 @@ const TASKS: usize = 4;
 const MACHINES: usize = 64;
 
 /// Proposes to empty machines, as far as moves are left.
-pub(crate) fn machines(rooms: &mut Rooms<'_>, proposals: &mut Vec<PackingProposal>) {
+pub(crate) fn machines(rooms: &mut PackingRooms<'_>, proposals: &mut Vec<PackingProposal>) {
     let cell = rooms.cell;
     let few = |machine: &&std::sync::Arc<Machine>| {
         (1..=TASKS).contains(&machine.instances().len()) && is_available(&Offer::of(machine))

@@ -7,7 +7,7 @@ use cell::feasibility::Request;
 use cell::{Cell, Job, Machine, TaskState};
 use model::{InstanceId, TaskIndex, Time};
 
-use crate::rooms::Rooms;
+use crate::rooms::PackingRooms;
 use crate::{PackingGain, PackingMove, PackingProposal, PackingSettings, total, worth};
 
 /// How many jobs with pending tasks that nothing helps are examined by a plan.
@@ -52,7 +52,7 @@ pub(crate) fn waiting<'a>(
 }
 
 /// What moves do for a pending task of a job.
-pub(crate) fn help(rooms: &mut Rooms<'_>, job: &Job, index: TaskIndex) -> Help {
+pub(crate) fn help(rooms: &mut PackingRooms<'_>, job: &Job, index: TaskIndex) -> Help {
     let Some(task) = job.instance(index) else { return Help::None };
     let cell = rooms.cell;
     let ask = Request::of(cell, job, index);
@@ -124,7 +124,7 @@ pub(crate) fn help(rooms: &mut Rooms<'_>, job: &Job, index: TaskIndex) -> Help {
 /// Several tasks of a machine without which a pending task fits there: the cheapest, without those that turn out not
 /// to be needed.
 fn several(
-    rooms: &mut Rooms<'_>,
+    rooms: &mut PackingRooms<'_>,
     asking: (&Request<'_>, &Job),
     machine: &Machine,
     movable: &[(u64, InstanceId)],

@@ -24,7 +24,7 @@ use model::{InstanceId, MachineId, TaskId, Time};
 
 pub use settings::PackingSettings;
 
-use crate::rooms::Rooms;
+use crate::rooms::PackingRooms;
 
 /// What a proposal is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,7 +96,7 @@ pub fn plan(
     moved: &BTreeMap<TaskId, Time>,
     settings: &PackingSettings,
 ) -> PackingPlan {
-    let mut rooms = Rooms::of(cell, now, moved, settings);
+    let mut rooms = PackingRooms::of(cell, now, moved, settings);
     let mut plan = PackingPlan { is_complete: true, ..PackingPlan::default() };
     let mut tried = BTreeSet::new();
     for (job, index) in fit::waiting(cell, now, settings) {

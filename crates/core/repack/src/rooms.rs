@@ -24,7 +24,7 @@ struct Arrivals {
 }
 
 /// The view of a plan.
-pub(crate) struct Rooms<'a> {
+pub(crate) struct PackingRooms<'a> {
     pub(crate) cell: &'a Cell,
     pub(crate) now: Time,
     pub(crate) largest: Resources,
@@ -41,7 +41,7 @@ pub(crate) struct Rooms<'a> {
     comparisons: u64,
 }
 
-impl<'a> Rooms<'a> {
+impl<'a> PackingRooms<'a> {
     pub(crate) fn of(
         cell: &'a Cell,
         now: Time,
@@ -142,7 +142,7 @@ impl<'a> Rooms<'a> {
 
     /// Whether a task fits on a machine with what is moving there.
     pub(crate) fn fits(&mut self, ask: &Request<'_>, job: &Job, machine: &Machine) -> bool {
-        self.fits_with(ask, job, machine, &Arrivals::default(), &[])
+        self.fits_with(ask, job, machine, &Arrivals::default())
     }
 
     /// Whether a pending task fits on a machine as soon as these tasks, and all that are being stopped, have left it.
@@ -183,13 +183,12 @@ impl<'a> Rooms<'a> {
         job: &Job,
         machine: &Machine,
         more: &Arrivals,
-        leaving_ports: &[u16],
     ) -> bool {
         self.comparisons += 1;
         let arrivals = self.arrivals.get(&machine.id).copied().unwrap_or_default();
         let sums = Sums::of(machine).plus(&arrivals.sums).plus(&more.sums);
         let colocated = Colocated::of(self.cell, job, machine);
-        let offer = Offer { colocated, leaving_ports, ..sums.offered_by(machine) };
+        let offer = Offer { colocated, ..sums.offered_by(machine) };
         fits(ask, &lessened(lessened(offer, &arrivals), more)).is_ok()
     }
 
@@ -266,7 +265,7 @@ impl<'a> Rooms<'a> {
                     continue;
                 }
                 let more = planned.get(&machine.id).copied().unwrap_or_default();
-                if !self.fits_with(&ask, job, machine, &more, &[]) {
+                if !self.fits_with(&ask, job, machine, &more) {
                     continue;
                 }
                 let left = machine.capacity().minus(machine.reserved());

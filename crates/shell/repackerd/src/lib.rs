@@ -19,7 +19,7 @@ use model::{Band, FilePath, Span};
 use process::arguments::duration;
 use process::shutdown;
 
-use self::memory::Memory;
+use self::memory::RecentMoves;
 use self::round::{PackingRound, show};
 
 /// The flags of `bourg repacker`.
@@ -94,10 +94,10 @@ pub fn start(cell: Target<'_>, args: &RepackerArgs) -> Done {
     if args.plan {
         return command::with_cell(cell, async |connection| {
             let mut round = PackingRound::new(connection, args, None);
-            show(&round.plan(&Memory::default()).await?)
+            show(&round.plan(&RecentMoves::default()).await?)
         });
     }
-    let mut memory = Memory::default();
+    let mut memory = RecentMoves::default();
     process::block_on(&runtime()?, async {
         // Both signals are handled from here on.
         let mut stop = std::pin::pin!(shutdown::requested());
@@ -121,7 +121,7 @@ pub fn start(cell: Target<'_>, args: &RepackerArgs) -> Done {
 }
 
 /// Moves tasks at each interval; returns only with a failure.
-async fn act(round: &mut PackingRound, interval: Duration, memory: &mut Memory) -> Failure {
+async fn act(round: &mut PackingRound, interval: Duration, memory: &mut RecentMoves) -> Failure {
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {

@@ -11,11 +11,11 @@ const REMEMBERED_MOVES_MAX: usize = 20_000;
 
 /// The tasks, by the ids of their jobs and their indexes, with the times of the cell at which they were moved.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Memory {
+pub(crate) struct RecentMoves {
     moved: BTreeMap<(u64, u32), Time>,
 }
 
-impl Memory {
+impl RecentMoves {
     /// Remembers a move.
     pub(crate) fn add(&mut self, task: (u64, u32), at: Time) {
         self.moved.insert(task, at);
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn a_move_is_remembered_for_an_hour_and_the_oldest_give_way() {
-        let mut memory = Memory::default();
+        let mut memory = RecentMoves::default();
         let second = |number: u64| Time::ZERO + Span::from_secs(number);
         memory.add((1, 0), second(0));
         memory.add((1, 1), second(3_599));

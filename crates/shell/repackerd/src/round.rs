@@ -6,7 +6,7 @@ use command::{Done, Failure, output};
 use model::Time;
 use tonic::Code as Grpc;
 
-use super::memory::Memory;
+use super::memory::RecentMoves;
 use super::{RepackerArgs, span};
 
 /// Asks and moves.
@@ -34,7 +34,10 @@ impl PackingRound {
     }
 
     /// What is worth its cost now.
-    pub(super) async fn plan(&mut self, memory: &Memory) -> Result<v1::PlanMovesResponse, Failure> {
+    pub(super) async fn plan(
+        &mut self,
+        memory: &RecentMoves,
+    ) -> Result<v1::PlanMovesResponse, Failure> {
         let moved = memory.all().map(|((job, index), at)| v1::plan_moves_request::Moved {
             job,
             index,
@@ -48,7 +51,7 @@ impl PackingRound {
     }
 
     /// Plays one round. Fails only if the cell does not answer, the user may not move tasks, or the lock is lost.
-    pub(super) async fn play(&mut self, memory: &mut Memory) -> Done {
+    pub(super) async fn play(&mut self, memory: &mut RecentMoves) -> Done {
         let plan = self.plan(memory).await?;
         for proposal in &plan.proposals {
             self.carry_out(proposal, Time(plan.time), memory).await?;
@@ -61,7 +64,7 @@ impl PackingRound {
         &mut self,
         proposal: &planned::Proposal,
         now: Time,
-        memory: &mut Memory,
+        memory: &mut RecentMoves,
     ) -> Done {
         for step in &proposal.moves {
             let Some(instance) = step.instance else { return Ok(()) };

@@ -46,14 +46,12 @@ impl Change for MoveTask {
         if let Some(sequencer) = sequencer {
             cell.holds_lock(by, sequencer)?;
         }
-        let machine =
-            cell.machine_named(to).ok_or_else(|| Rejection::NoSuchMachine(to.clone()))?.id;
-        let there = cell.machine(machine).map_or(Err(MoveHindrance::NoRoom), |machine| {
-            cell.may_move(*instance)?;
-            cell.may_move_to(*instance, machine)
-        });
+        let target = cell.machine_named(to).ok_or_else(|| Rejection::NoSuchMachine(to.clone()))?;
+        let movable = cell.may_move(*instance);
+        let movable = movable.and_then(|()| cell.may_move_to(*instance, target));
+        let machine = target.id;
         let index = instance.index;
-        there.map_err(|why| Rejection::NotMovable { owner: owner.clone(), name, index, why })?;
+        movable.map_err(|why| Rejection::NotMovable { owner: owner.clone(), name, index, why })?;
         if *by != owner {
             events.add(Subject::Job(id), EventKind::CapabilityUsed { capability });
         }
