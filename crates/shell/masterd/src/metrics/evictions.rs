@@ -101,8 +101,8 @@ mod tests {
     use std::collections::BTreeSet;
     use std::sync::Arc;
 
-    use cell::{Actor, Event, Mutation, Op, Outcome, RequestId};
-    use model::{FinalUsage, InstanceId, SessionId, Time, UserName};
+    use cell::{Actor, Event, MoveReason, Mutation, Op, Outcome, RequestId};
+    use model::{FinalUsage, InstanceId, MachineId, SessionId, Time, UserName};
     use spec::{JobSpec, Kind, TaskSpec};
 
     use super::*;
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn tasks_count_by_cause_once_the_log_is_applied() {
         use EvictionCause::{
-            MachineFailure, MachineShutdown, Other, OutOfResources, Preempted, Updated,
+            MachineFailure, MachineShutdown, Moved, Other, OutOfResources, Preempted, Updated,
         };
         let task = |text| Subject::Task(instance(text));
         let evict = |text, cause| (task(text), EventKind::Evict { cause });
@@ -160,6 +160,7 @@ mod tests {
             evict("2-0-1", MachineFailure),
             evict("1-0-4", MachineShutdown),
             evict("1-0-5", Updated),
+            evict("1-0-6", Moved { to: MachineId(2), why: MoveReason::Empties }),
             // The job is forgotten.
             evict("7-0-1", Other),
             (task("1-0-6"), EventKind::Queue),
@@ -179,6 +180,7 @@ mod tests {
             ("machine_shutdown", 1),
             ("updated", 1),
             ("other", 1),
+            ("moved", 1),
         ];
         assert_eq!(counts, expected);
         metrics.count(&cell, &applied([evict("1-0-7", Preempted { by })]));
