@@ -27,6 +27,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("autoscale", &["model", "spec"]),
     ("batch", &["model", "trace"]),
     ("placement", &["model", "spec", "cell", "script"]),
+    ("repack", &["model", "cell", "script"]),
     ("scheduler", &["model", "spec", "cell", "placement", "trace", "script"]),
     ("follower", &["model", "cell", "scheduler", "script"]),
     ("master", &["model", "spec", "cell", "borglet", "reclaim", "diagnostics"]),
@@ -104,6 +105,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "cell",
             "bns",
             "placement",
+            "repack",
             "scheduler",
             "borglet",
             "master",
@@ -148,6 +150,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &["model", "spec", "autoscale", "api", "process", "client", "command", "clientd"],
     ),
     ("proxyd", &["model", "api", "process", "client", "command", "clientd"]),
+    ("repackerd", &["model", "api", "process", "client", "command", "clientd"]),
     (
         "dev",
         &[
@@ -189,6 +192,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "clientd",
             "autoscalerd",
             "proxyd",
+            "repackerd",
             "sigma",
             "package",
             "registry",
@@ -268,8 +272,17 @@ const FORBIDDEN: &[(&str, &str, &str)] = &[
 
 /// Programs beside the cell: clients, their commands and services. What they need of a cell are the words of
 /// its API; the state machine stays out of them.
-const CLIENTS: &[&str] =
-    &["client", "present", "command", "sigma", "clientd", "autoscalerd", "proxyd", "cli"];
+const CLIENTS: &[&str] = &[
+    "client",
+    "present",
+    "command",
+    "sigma",
+    "clientd",
+    "autoscalerd",
+    "proxyd",
+    "repackerd",
+    "cli",
+];
 
 #[test]
 fn clients_reach_no_state_machine() {

@@ -181,6 +181,10 @@ const ANSWERS: &[(&[&str], Suggestion)] = &[
         ),
     ),
     (
+        &["descheduler", "defrag", "rebalance"],
+        Here("`bourg repacker` moves running tasks so that pending ones fit"),
+    ),
+    (
         &["diff", "validate", "lint"],
         Here(
             "`bourg plan FILE` says what would change and whether it fits, `bourg eval FILE` prints \

@@ -1,7 +1,7 @@
 //! The reasons for what happens to tasks: `cell.proto`.
 
-use event::{Death, EvictionCause, KillReason, PendingCause, StopReason};
-use model::CollectionId;
+use event::{Death, EvictionCause, KillReason, MoveReason, PendingCause, StopReason};
+use model::{CollectionId, MachineId};
 
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
@@ -51,6 +51,7 @@ impl From<&EvictionCause> for v1::EvictionCause {
             EvictionCause::MachineFailure => Cause::MachineFailure(NOTHING),
             EvictionCause::MachineShutdown => Cause::MachineShutdown(NOTHING),
             EvictionCause::Updated => Cause::Updated(NOTHING),
+            EvictionCause::Moved { to, why } => Cause::Moved(task_move(*to, *why)),
             EvictionCause::Other => Cause::Other(NOTHING),
         };
         Self { cause: Some(cause) }
@@ -69,9 +70,35 @@ impl TryFrom<v1::EvictionCause> for EvictionCause {
             Cause::MachineFailure(NOTHING) => Self::MachineFailure,
             Cause::MachineShutdown(NOTHING) => Self::MachineShutdown,
             Cause::Updated(NOTHING) => Self::Updated,
+            Cause::Moved(moved) => {
+                let (to, why) = of_task_move(moved).field("moved")?;
+                Self::Moved { to, why }
+            }
             Cause::Other(NOTHING) => Self::Other,
         })
     }
+}
+
+/// The message of a move.
+fn task_move(to: MachineId, why: MoveReason) -> v1::TaskMove {
+    use v1::task_move::Why;
+
+    let why = match why {
+        MoveReason::Fits { task } => Why::Fits(task.into()),
+        MoveReason::Empties => Why::Empties(NOTHING),
+    };
+    v1::TaskMove { to: to.0, why: Some(why) }
+}
+
+/// A move in a message.
+fn of_task_move(moved: v1::TaskMove) -> Result<(MachineId, MoveReason), Malformed> {
+    use v1::task_move::Why;
+
+    let why = match moved.why.ok_or(Fault::UnknownKind)? {
+        Why::Fits(task) => MoveReason::Fits { task: task.into() },
+        Why::Empties(NOTHING) => MoveReason::Empties,
+    };
+    Ok((MachineId(moved.to), why))
 }
 
 impl From<&StopReason> for v1::StopReason {

@@ -22,6 +22,7 @@ impl fmt::Display for Doing<'_> {
                     JobPermission::Update => "update",
                     JobPermission::Resize => "resize",
                     JobPermission::SetLimits => "set the limits of",
+                    JobPermission::MoveTasks => "move tasks of",
                     JobPermission::Exec => "run commands in tasks of",
                     JobPermission::SubmitInto => "submit jobs into",
                 };

@@ -6,9 +6,9 @@ use cell::bounds::{
     USERS_OF_A_SERVICE_MAX,
 };
 use cell::{
-    Countable, DrainProblem, GrantProblem, LimitsHindrance, NewerUpdate, NewerUpdateState,
-    OutOfBounds, PackageProblem, ReferenceField, ServiceProblem, Shareable, TextField,
-    UpdateHindrance, VolumeHindrance,
+    Countable, DrainProblem, GrantProblem, LimitsHindrance, MoveHindrance, NewerUpdate,
+    NewerUpdateState, OutOfBounds, PackageProblem, ReferenceField, ServiceProblem, Shareable,
+    TextField, UpdateHindrance, VolumeHindrance,
 };
 use model::{
     Band, JobName, MachineName, PACKAGE_ARCHITECTURES_MAX, PackageId, UserName, VolumeName,
@@ -184,6 +184,23 @@ pub(crate) fn limits_hindrance(why: LimitsHindrance) -> &'static str {
         LimitsHindrance::Undoing => "is being undone",
         LimitsHindrance::NotComplete => "is not complete",
         LimitsHindrance::Falling => "is open, and until it is closed limits only rise",
+    }
+}
+
+pub(crate) fn move_hindrance(why: MoveHindrance) -> &'static str {
+    match why {
+        MoveHindrance::NotUp => "that incarnation is not running and healthy, or is being stopped",
+        MoveHindrance::InAlloc => "what runs in an alloc moves with it, and allocs are not moved",
+        MoveHindrance::EveryMachine => "its job has a task on every machine",
+        MoveHindrance::Volumes => "its volumes are on its machine",
+        MoveHindrance::Replacement => "it stands in for another task, or is being removed",
+        MoveHindrance::Draining => "its machine is being drained, and it leaves with the drain",
+        MoveHindrance::Updating => {
+            "its job has an open update: wait until it has ended, or close it (bourg update close)"
+        }
+        MoveHindrance::SameMachine => "it is on that machine",
+        MoveHindrance::NoRoom => "it does not fit on that machine now",
+        MoveHindrance::Budget => "its disruption budget allows no disruption now",
     }
 }
 

@@ -124,6 +124,9 @@ pub fn sentence(rejection: &Rejection) -> String {
                  {why}"
             )
         }
+        Rejection::NotMovable { owner, name, index, why } => {
+            format!("{owner}/{name}/{index} cannot be moved now: {}", reason::move_hindrance(*why))
+        }
         Rejection::PriorityAboveAllocSet { job, priority, set_owner, set, most } => format!(
             "a task in an alloc has at most the priority of the alloc: {job} would have \
              {priority}, and {set_owner}/{set} has {most}; give it {most} or less, or raise \

@@ -3,7 +3,8 @@
 use api::event::{Names, RecordRef};
 use cell::{Applied, Cell};
 use event::{
-    Actor, Event, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject,
+    Actor, Event, EventKind, EvictionCause, KillReason, MoveReason, PendingCause, StopReason,
+    Subject,
 };
 use model::{CollectionId, InstanceId, MachineId};
 
@@ -40,6 +41,7 @@ pub fn names(cell: &Cell, by: &Actor, event: &Event) -> Names {
 fn related(kind: &EventKind) -> Option<CollectionId> {
     let of_eviction = |cause: &EvictionCause| match cause {
         EvictionCause::Preempted { by } => Some(by.collection),
+        EvictionCause::Moved { why: MoveReason::Fits { task }, .. } => Some(task.collection),
         _ => None,
     };
     let of_kill = |why: &KillReason| match why {

@@ -11,6 +11,7 @@ pub mod image;
 mod limits;
 pub mod locks;
 pub mod log;
+mod moves;
 mod mutation;
 mod names;
 mod replica;

@@ -41,6 +41,7 @@ impl From<&Mutation> for MutationMessage {
             Mutation::ResizeJob(resize) => Self::ResizeJob(resize.into()),
             Mutation::RestartJob(restart) => Self::RestartJob(restart.into()),
             Mutation::SetLimits(set) => Self::SetLimits(set.into()),
+            Mutation::MoveTask(moved) => Self::MoveTask(moved.into()),
             Mutation::ControlUpdate(control) => Self::ControlUpdate(control.into()),
             Mutation::DrainMachine(DrainMachine { machine, reason, deadline, force }) => {
                 Self::DrainMachine(op::DrainMachine {
@@ -232,6 +233,7 @@ impl TryFrom<MutationMessage> for Mutation {
             MutationMessage::RestartJob(restart) => {
                 Self::RestartJob(restart.try_into().field("restartJob")?)
             }
+            MutationMessage::MoveTask(moved) => Self::MoveTask(moved.try_into().field("moveTask")?),
             MutationMessage::SetLimits(set) => Self::SetLimits(set.try_into().field("setLimits")?),
             MutationMessage::ControlUpdate(control) => {
                 Self::ControlUpdate(control.try_into().field("controlUpdate")?)

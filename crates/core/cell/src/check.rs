@@ -13,6 +13,7 @@ mod enrolment;
 mod every_machine;
 mod inputs;
 mod locks;
+mod moves;
 mod packages;
 mod quota;
 mod replicas;

@@ -40,6 +40,7 @@ pub use apply::locks::{
 };
 pub use apply::logs::SetLogs;
 pub use apply::machine::{AddMachine, RemoveMachine, SetAttributes, SetPlatform};
+pub use apply::moves::MoveTask;
 pub use apply::mutation::Mutation;
 pub use apply::notice::SetNoticeMax;
 pub use apply::op::{Observation, Op, Reservation};
@@ -60,8 +61,8 @@ pub use apply::user::{AddUser, RevokeUser};
 pub use apply::volumes::{AcceptVolume, ReleaseVolume, RemoveVolume, SetVolume};
 pub use check::{Counted, DecisionChecker, EveryMachineViolation, Violation};
 pub use event::{
-    Actor, Death, Event, EventKind, EvictionCause, ExecEnd, KillReason, LockChange, PendingCause,
-    SkipReason, StopReason, Subject, UpdateFailure, lifecycle,
+    Actor, Death, Event, EventKind, EvictionCause, ExecEnd, KillReason, LockChange, MoveReason,
+    PendingCause, SkipReason, StopReason, Subject, UpdateFailure, lifecycle,
 };
 pub use image::{Image, ImageError};
 pub use model::{
@@ -71,10 +72,10 @@ pub use model::{
 pub use outcome::{Applied, AssignmentRefused, NoAlloc, NoVictim, ObservationRefused, Outcome};
 pub use rejection::{
     CellPermission, Countable, DrainProblem, EndsWith, GrantProblem, JobPermission,
-    LimitsHindrance, MachinePermission, NewerUpdate, NewerUpdateState, NotAdmitted, OutOfBounds,
-    PackagePermission, PackageProblem, Permission, Permitted, ReferenceField, Rejection,
-    RejectionClass, ReplicaPermission, ServicePermission, ServiceProblem, Shareable, TextField,
-    UpdateHindrance, UserPermission, VolumeHindrance,
+    LimitsHindrance, MachinePermission, MoveHindrance, NewerUpdate, NewerUpdateState, NotAdmitted,
+    OutOfBounds, PackagePermission, PackageProblem, Permission, Permitted, ReferenceField,
+    Rejection, RejectionClass, ReplicaPermission, ServicePermission, ServiceProblem, Shareable,
+    TextField, UpdateHindrance, UserPermission, VolumeHindrance,
 };
 pub use reply::{Reply, Submission};
 pub use shortfall::{ExpiringQuota, Oversold, Shortfall};

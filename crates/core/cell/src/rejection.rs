@@ -19,7 +19,7 @@ pub use permission::{
     ReplicaPermission, ServicePermission, UserPermission,
 };
 pub use reason::{
-    Countable, DrainProblem, EndsWith, GrantProblem, LimitsHindrance, NewerUpdate,
+    Countable, DrainProblem, EndsWith, GrantProblem, LimitsHindrance, MoveHindrance, NewerUpdate,
     NewerUpdateState, NotAdmitted, OutOfBounds, PackageProblem, ReferenceField, ServiceProblem,
     Shareable, TextField, UpdateHindrance, VolumeHindrance,
 };
@@ -217,6 +217,17 @@ pub enum Rejection {
         version: Version,
         /// Why not.
         why: LimitsHindrance,
+    },
+    /// A running task cannot be moved now.
+    NotMovable {
+        /// The owner of its job.
+        owner: UserName,
+        /// The name of its job.
+        name: JobName,
+        /// Its index.
+        index: TaskIndex,
+        /// Why not.
+        why: MoveHindrance,
     },
     /// A job would have a higher priority than the alloc set that it runs in.
     PriorityAboveAllocSet {
@@ -633,6 +644,7 @@ impl Rejection {
             | Self::VersionsTooLarge { .. }
             | Self::RestartDuringUpdate { .. }
             | Self::LimitsWait { .. }
+            | Self::NotMovable { .. }
             | Self::PriorityAboveAllocSet { .. }
             | Self::PriorityBelowJob { .. }
             | Self::LockHeld { .. }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use borglet::{Desired, DesiredAlloc, Order, Stop};
-use cell::{Cell, EvictionCause, Job, KillReason, Machine, Placement, StopReason, VolumeAsk};
+use cell::{
+    Cell, EvictionCause, Job, KillReason, Machine, MoveReason, Placement, StopReason, VolumeAsk,
+};
 use model::{
     Bytes, CollectionId, InstanceId, MachineId, Span, Stamp, VolumeMount, VolumeSharing, attribute,
 };
@@ -77,6 +79,10 @@ fn stop(cell: &Cell, instance: InstanceId, job: &Job, why: &StopReason) -> Optio
         StopReason::Kill(KillReason::Removed) => ("its job needs it no more".to_owned(), None),
         StopReason::Kill(why @ KillReason::MachineLeft(_)) => (why.to_string(), None),
         StopReason::Evict(EvictionCause::Updated) => (updated(job), None),
+        StopReason::Evict(EvictionCause::Moved { why: MoveReason::Fits { task }, .. }) => {
+            let name = job_name(cell, task.collection);
+            (format!("moved so that {name}/{} fits", task.index), None)
+        }
         StopReason::Evict(other) => (format!("evicted: {other}"), None),
     };
     let is_task = !job.spec.kind.is_alloc_set();

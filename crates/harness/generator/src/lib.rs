@@ -18,17 +18,17 @@ use std::sync::Arc;
 use cell::{
     AcquireLock, AddMachine, AddReplica, AddUser, CloseLockSession, ControlUpdate, DeleteFile,
     DeletePackage, DeleteService, DrainMachine, ForgetJob, GrantQuota, IssueReplicaToken,
-    IssueToken, Kill, MeterQuota, Mutation, OpenLockSession, Oversell, RecordBackup, ReleaseLock,
-    RemoveMachine, RemoveReplica, RenewLockSession, ResizeJob, RestartJob, ResumeRescheduling,
-    RevokeMachine, RevokeQuota, RevokeUser, Service, SetAttributes, SetCapability, SetLimits,
-    SetPackage, SetPlatform, SetService, UndrainMachine, UpdateAction, UpdateJob, UseCapability,
-    WriteFile,
+    IssueToken, Kill, MeterQuota, MoveReason, MoveTask, Mutation, OpenLockSession, Oversell,
+    RecordBackup, ReleaseLock, RemoveMachine, RemoveReplica, RenewLockSession, ResizeJob,
+    RestartJob, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, Service, SetAttributes,
+    SetCapability, SetLimits, SetPackage, SetPlatform, SetService, UndrainMachine, UpdateAction,
+    UpdateJob, UseCapability, WriteFile,
 };
 use model::{
-    Band, Bytes, Capability, CollectionId, Digest, FilePath, GcuFactor, GrantId, JobName,
-    LabelQuery, LockMode, LockSessionId, LogIndex, MachineName, MilliCores, Package, PackageId,
-    PackageKind, PackageReaders, PackageReference, PortName, ReplicaId, Resources, Sequencer,
-    Serial, Span, TaskIndex, TaskSelection, Time, UserName, Version,
+    Band, Bytes, Capability, CollectionId, Digest, FilePath, GcuFactor, Generation, GrantId,
+    JobName, LabelQuery, LockMode, LockSessionId, LogIndex, MachineName, MilliCores, Package,
+    PackageId, PackageKind, PackageReaders, PackageReference, PortName, ReplicaId, Resources,
+    Sequencer, Serial, Span, TaskId, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -324,6 +324,7 @@ fn updates(values: &Values) -> BoxedStrategy<Mutation> {
         }),
         1 => restarts(values),
         1 => limits(values),
+        1 => moves(values),
         4 => mutation!(values, ControlUpdate {
             owner: user, job: job, action: action, to: expected, expected: expected
         }),
@@ -337,6 +338,22 @@ fn restarts(values: &Values) -> BoxedStrategy<Mutation> {
         .prop_map(|((owner, job, tasks), failed, size, batch)| {
             let batch = batch.then_some(size);
             RestartJob { owner, job, tasks, failed, batch }.into()
+        })
+        .boxed()
+}
+
+fn moves(values: &Values) -> BoxedStrategy<Mutation> {
+    let instance = || {
+        let incarnation = (small_or_huge_32(), small_or_huge_32());
+        (values.collection.clone(), incarnation).prop_map(|(collection, (index, generation))| {
+            TaskId { collection, index: TaskIndex(index) }.generation(Generation(generation))
+        })
+    };
+    let why = prop::option::of(instance());
+    (instance(), values.machine.clone(), why, values.sequencer.clone())
+        .prop_map(|(instance, to, task, sequencer)| {
+            let why = task.map_or(MoveReason::Empties, |task| MoveReason::Fits { task });
+            MoveTask { instance, to, why, sequencer }.into()
         })
         .boxed()
 }

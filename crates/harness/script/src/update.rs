@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cell::{
-    ControlUpdate, DrainMachine, Mutation, Op, ResizeJob, RestartJob, SetLimits, SkipReason,
-    UpdateAction, UpdateFailure, UpdateJob, UpdateStep,
+    ControlUpdate, DrainMachine, MoveReason, MoveTask, Mutation, Op, ResizeJob, RestartJob,
+    SetLimits, SkipReason, UpdateAction, UpdateFailure, UpdateJob, UpdateStep,
 };
 use model::{
     Address, Bytes, CollectionId, LockSessionId, MachineName, MilliCores, TaskId, TaskIndex, Time,
@@ -67,6 +67,19 @@ pub(crate) fn request(
                 }
             }
             (by, RestartJob { owner, job, tasks, failed, batch }.into())
+        }
+        ["move", instance, to, why @ ..] => {
+            let why = match why {
+                [] => MoveReason::Empties,
+                ["for", task] => {
+                    MoveReason::Fits { task: value(task, "an instance such as 1-0-1")? }
+                }
+                _ => return Err(not(&why.join(" "), "nothing, or for INSTANCE")),
+            };
+            let instance = value(instance, "an instance such as 1-0-1")?;
+            let by = by.cloned().map_or_else(|| UserName::new("root"), Ok)?;
+            let (to, sequencer) = (MachineName::new(to)?, None);
+            (by, MoveTask { instance, to, why, sequencer }.into())
         }
         ["limits", address, cpu, ram, options @ ..] => {
             let (by, owner, Address { job, .. }) = addressed(by, address)?;

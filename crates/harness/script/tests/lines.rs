@@ -33,6 +33,8 @@ const LINES: &[&str] = &[
     "resize ana/web 3",
     "restart ana/web/0 batch=2",
     "limits ana/web 50 64 expected=1 ram 96 MiB → 64 MiB",
+    "move 1-0-1 m2",
+    "move 1-0-1 m2 for 2-0-1",
     "control pause ana/web 1",
     "drain m1 by=60 force bad disk",
     "undrain m1",

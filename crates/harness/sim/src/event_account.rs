@@ -166,6 +166,7 @@ impl Account {
             StopReason::Evict(
                 EvictionCause::OutOfResources | EvictionCause::Updated | EvictionCause::Other,
             )
+            | StopReason::Evict(EvictionCause::Moved { .. })
             | StopReason::Kill(_) => {}
         }
         self.stopping.insert(id, why.clone());

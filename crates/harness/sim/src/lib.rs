@@ -24,6 +24,7 @@ mod lock_load;
 mod log_observer;
 mod machine;
 mod mixed_load;
+mod move_load;
 mod network;
 mod program;
 mod rates;

@@ -1,7 +1,7 @@
 //! A mixed load: services and batch jobs of several users at all priorities, failing jobs, jobs
 //! that wait for others and end with others, alloc sets and jobs that run in them; quota and
 //! capabilities; savers of tasks and of allocs; kills, updates, drained machines, attributes of
-//! machines; volumes; locks. Occasionally a client repeats a request that was answered.
+//! machines; volumes; locks; moves of running tasks. Occasionally a client repeats a request that was answered.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use spec::{
 
 use crate::load::{Action, Load};
 use crate::lock_load::LockUsers;
+use crate::move_load::MoveLoad;
 use crate::secret_load::SecretLoad;
 use crate::volume_load::VolumeLoad;
 use crate::world::address;
@@ -40,6 +41,7 @@ pub struct Mixed {
     locks: LockUsers,
     volumes: VolumeLoad,
     secrets: SecretLoad,
+    moves: MoveLoad,
     /// Whether users may have static ports.
     granted: bool,
 }
@@ -57,6 +59,7 @@ impl Mixed {
         let names = machines.iter().map(|(name, _)| name.clone());
         let volumes = VolumeLoad::new(mean.0, names, users.len());
         let secrets = SecretLoad::new(mean.0, users.len());
+        let moves = MoveLoad::new(mean.0, users.len());
         let (stopped, granted) = (false, false);
         Self {
             random,
@@ -69,6 +72,7 @@ impl Mixed {
             locks,
             volumes,
             secrets,
+            moves,
             granted,
         }
     }
@@ -436,7 +440,8 @@ impl Load for Mixed {
         let locks = self.locks.actions(now);
         let (volumes, secrets) = (self.volumes.actions(), self.secrets.actions());
         let rights = self.rights();
-        let others = locks.into_iter().chain(volumes).chain(secrets);
+        let moves = self.moves.actions(cell);
+        let others = locks.into_iter().chain(volumes).chain(secrets).chain(moves);
         rights.into_iter().chain(action).chain(others).collect()
     }
 

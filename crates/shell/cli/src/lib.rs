@@ -224,6 +224,13 @@ pub enum Command {
     /// everything else. It runs until SIGTERM or Ctrl-C, prints each change with its reason, and a cell
     /// may have several: one acts, and the others wait for its lock.
     Autoscaler(autoscalerd::AutoscalerArgs),
+    /// Run a repacker: move running tasks, so that pending ones fit.
+    ///
+    /// It moves tasks within their disruption budgets, only if that is worth more than it costs, and none twice within
+    /// an hour. It needs the capability move-tasks, runs until SIGTERM or Ctrl-C, prints each move with its
+    /// reason, and a cell may have several: one acts, and the others wait for its lock. With --plan it prints
+    /// what it would move, and moves nothing.
+    Repacker(repackerd::RepackerArgs),
     /// Kill jobs, or some of their tasks.
     Kill(KillArgs),
     /// Forget jobs that have ended, before the cell does so by itself.
@@ -534,6 +541,7 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Proxy(args) => proxyd::start(cell, &args)?,
         Command::Metrics(args) => metrics::metrics(cell, &args)?,
         Command::Autoscaler(args) => autoscalerd::start(cell, &args)?,
+        Command::Repacker(args) => repackerd::start(cell, &args)?,
         Command::Kill(args) => kill::kill(cell, &args)?,
         Command::Forget(args) => forget::forget(cell, &args)?,
         Command::Plan(args) => return plan::plan(cell, &args),

@@ -2,7 +2,9 @@
 
 use api::event::Record;
 use api::v1;
-use event::{Actor, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject};
+use event::{
+    Actor, EventKind, EvictionCause, KillReason, MoveReason, PendingCause, StopReason, Subject,
+};
 use model::{End, FinalUsage, Grant, PackageReaders, StartPart};
 use process::moment::shown;
 use spec::LogSettings;
@@ -108,6 +110,9 @@ fn evicted(record: &Record, cause: &EvictionCause) -> String {
     match (cause, &record.names.related) {
         (EvictionCause::Preempted { by }, Some((user, job))) => {
             format!("preempted by {user}/{job}/{}", by.index)
+        }
+        (EvictionCause::Moved { why: MoveReason::Fits { task }, .. }, Some((user, job))) => {
+            format!("moved so that {user}/{job}/{} fits", task.index)
         }
         _ => cause.to_string(),
     }

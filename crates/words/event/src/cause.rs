@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use model::{CollectionId, End, InstanceId, MachineName, NoticeReason, UserName};
+use model::{CollectionId, End, InstanceId, MachineId, MachineName, NoticeReason, UserName};
 
 use crate::lifecycle::Transition;
 
@@ -42,8 +42,27 @@ pub enum EvictionCause {
     MachineShutdown,
     /// An update restarts or moves it.
     Updated,
+    /// It was moved to another machine, so that less room is left over in pieces.
+    Moved {
+        /// The machine on which it had room when it was moved. It is placed there if it still fits.
+        to: MachineId,
+        /// What for.
+        why: MoveReason,
+    },
     /// Anything else.
     Other,
+}
+
+/// What a running task is moved for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MoveReason {
+    /// A pending task fits on the machine that it leaves.
+    Fits {
+        /// That task.
+        task: InstanceId,
+    },
+    /// The machine that it leaves becomes empty.
+    Empties,
 }
 
 /// How a task or job ended for good (trace v3: FINISH, FAIL, KILL).
@@ -139,7 +158,18 @@ impl fmt::Display for EvictionCause {
             Self::MachineFailure => f.write_str("machine failure"),
             Self::MachineShutdown => f.write_str("machine shutdown"),
             Self::Updated => f.write_str("update"),
+            Self::Moved { why, .. } => write!(f, "moved {why}"),
             Self::Other => f.write_str("other"),
+        }
+    }
+}
+
+/// The reason, as the end of a sentence.
+impl fmt::Display for MoveReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fits { task } => write!(f, "so that {task} fits"),
+            Self::Empties => f.write_str("to empty its machine"),
         }
     }
 }
@@ -187,6 +217,7 @@ impl StopReason {
             Self::Evict(
                 EvictionCause::OutOfResources
                 | EvictionCause::MachineFailure
+                | EvictionCause::Moved { .. }
                 | EvictionCause::Other,
             ) => NoticeReason::Other,
         }

@@ -7,6 +7,7 @@ mod event;
 pub mod lifecycle;
 
 pub use cause::{
-    Death, EvictionCause, KillReason, PendingCause, SkipReason, StopReason, UpdateFailure,
+    Death, EvictionCause, KillReason, MoveReason, PendingCause, SkipReason, StopReason,
+    UpdateFailure,
 };
 pub use event::{Actor, Event, EventKind, ExecEnd, LockChange, Subject};

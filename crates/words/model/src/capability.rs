@@ -30,6 +30,8 @@ pub enum Capability {
     SaveCheckpoints,
     /// Submit jobs whose tasks ask for ports with fixed numbers on the addresses of their machines.
     StaticPorts,
+    /// Move other users' running tasks to other machines, within their disruption budgets.
+    MoveTasks,
 }
 
 /// A Linux capability that a task keeps, by its kernel name (capabilities(7)). Capabilities that
@@ -66,7 +68,7 @@ pub struct NotListed {
 
 impl Capability {
     /// All capabilities.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::AdministerJobs,
         Self::GrantQuota,
         Self::DrainMachines,
@@ -77,6 +79,7 @@ impl Capability {
         Self::AdministerCell,
         Self::SaveCheckpoints,
         Self::StaticPorts,
+        Self::MoveTasks,
     ];
 
     /// The name used in commands and answers.
@@ -93,6 +96,7 @@ impl Capability {
             Self::AdministerCell => "administer-cell",
             Self::SaveCheckpoints => "save-checkpoints",
             Self::StaticPorts => "static-ports",
+            Self::MoveTasks => "move-tasks",
         }
     }
 }
@@ -201,7 +205,7 @@ mod tests {
             "root".parse::<Capability>().expect_err("none").to_string(),
             "'root' is not a capability: use one of administer-jobs, grant-quota, drain-machines, \
              no-estimation, kernel-features, exec-tasks, autoscale, administer-cell, save-checkpoints, \
-             static-ports"
+             static-ports, move-tasks"
         );
         assert!("sys-admin".parse::<KernelFeature>().is_err(), "a way out of the jail");
     }

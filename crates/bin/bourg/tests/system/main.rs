@@ -86,6 +86,7 @@ mod reclamation;
 mod references;
 mod reflection;
 mod relations;
+mod repacking;
 mod replicas;
 mod restart;
 mod restarts;

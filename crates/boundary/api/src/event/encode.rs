@@ -1,7 +1,9 @@
 //! Encodes events straight from the cell's own types: the same bytes as the messages' (a property
 //! test compares them), without building messages and copying every text.
 
-use event::{Actor, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject};
+use event::{
+    Actor, EventKind, EvictionCause, KillReason, MoveReason, PendingCause, StopReason, Subject,
+};
 use model::{
     Certificate, CollectionId, End, FinalUsage, Grant, InstanceId, LockMode, MachineId,
     MachineVolume, Package, PackageReaders, Resources, Service, Shortage, Span, StartLatency,
@@ -436,6 +438,15 @@ fn eviction_cause(wire: &mut Wire<'_>, cause: EvictionCause) {
         EvictionCause::MachineShutdown => wire.nothing(4),
         EvictionCause::Other => wire.nothing(5),
         EvictionCause::Updated => wire.nothing(6),
+        EvictionCause::Moved { to, why } => wire.message(87, |wire| task_move(wire, to, why)),
+    }
+}
+
+fn task_move(wire: &mut Wire<'_>, to: MachineId, why: MoveReason) {
+    wire.number(1, to.0);
+    match why {
+        MoveReason::Fits { task } => wire.message(2, |wire| instance(wire, task)),
+        MoveReason::Empties => wire.nothing(3),
     }
 }
 

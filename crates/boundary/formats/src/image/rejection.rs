@@ -117,6 +117,11 @@ impl From<&Rejection> for v1::Rejection {
                 let why = rejection::LimitsHindrance::from(*why).into();
                 Why::LimitsWait(rejection::LimitsWait { owner, name, version, why })
             }
+            Rejection::NotMovable { owner, name, index, why } => {
+                let (owner, name, index) = (owner.to_string(), name.to_string(), index.0);
+                let why = rejection::MoveHindrance::from(*why).into();
+                Why::NotMovable(rejection::NotMovable { owner, name, index, why })
+            }
             Rejection::PriorityAboveAllocSet { job, priority, set_owner, set, most } => {
                 Why::PriorityAboveAllocSet(rejection::PriorityAboveAllocSet {
                     job: job.to_string(),
@@ -387,6 +392,11 @@ impl TryFrom<v1::Rejection> for Rejection {
                 let (owner, name) = owned(&wait.owner, &wait.name).field("limitsWait")?;
                 let why = code(wait.why, "why").field("limitsWait")?;
                 Self::LimitsWait { owner, name, version: Version(wait.version), why }
+            }
+            Why::NotMovable(of) => {
+                let (owner, name) = owned(&of.owner, &of.name).field("notMovable")?;
+                let why = code(of.why, "why").field("notMovable")?;
+                Self::NotMovable { owner, name, index: TaskIndex(of.index), why }
             }
             Why::PriorityAboveAllocSet(above) => {
                 above_alloc_set(&above).field("priorityAboveAllocSet")?

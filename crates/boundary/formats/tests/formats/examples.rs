@@ -4,6 +4,7 @@ mod enrolment;
 pub(crate) mod event;
 pub(crate) mod image;
 mod locks;
+mod moves;
 mod packages;
 pub(crate) mod rejections;
 mod replicas;
@@ -19,7 +20,7 @@ use cell::{
     AddMachine, AddUser, Assignment, Certificate, ControlUpdate, DrainMachine, EndSaver, ExecEnd,
     ForgetJob, Grant, GrantQuota, Kill, MeterQuota, Mutation, Observation, Op, Oversell,
     RecordBackup, RecordExec, RemoveMachine, RequestId, Reservation, ResizeJob, RestartJob,
-    ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs,
+    ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLogs,
     SetNoticeMax, SetPacking, SetPlatform, SetReclamation, SkipReason, UndrainMachine,
     UpdateAction, UpdateFailure, UpdateJob, UpdateStep, UseCapability,
 };
@@ -351,14 +352,8 @@ fn requests() -> Vec<Mutation> {
             failed: true,
             batch: Some(2),
         }),
-        Mutation::SetLimits(SetLimits {
-            owner: name("ana"),
-            job: name("web"),
-            limit: CpuRam { cpu: MilliCores(0), ram: Bytes(96 << 20) },
-            reason: "ram 1 GiB → 96 MiB".to_owned(),
-            expected: Some(Version(3)),
-            sequencer: "/scaler/lock:exclusive:7".parse().ok(),
-        }),
+        moves::move_task(),
+        moves::set_limits(),
         control(UpdateAction::Pause, None),
         control(UpdateAction::Resume, Some(Version(4))),
         control(UpdateAction::Undo, None),
@@ -627,6 +622,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::ResizeJob(_) => "resize job",
             Mutation::RestartJob(_) => "restart job",
             Mutation::SetLimits(_) => "set limits",
+            Mutation::MoveTask(_) => "move task",
             Mutation::ControlUpdate(_) => "control update",
             Mutation::Kill(Kill { now: true, .. }) => "kill now",
             Mutation::Kill(Kill { tasks: TaskSelection::All, .. }) => "kill all",

@@ -19,6 +19,7 @@ pub(crate) mod limits;
 pub(crate) mod locks;
 pub(crate) mod logs;
 pub(crate) mod machine;
+pub(crate) mod moves;
 pub(crate) mod mutation;
 pub(crate) mod notice;
 pub(crate) mod observe;

@@ -11,11 +11,11 @@ use crate::apply::Events;
 use crate::{
     AcceptVolume, AcquireLock, AddMachine, AddReplica, AddUser, Cell, CloseLockSession,
     ControlUpdate, DeleteFile, DeletePackage, DeleteSecret, DeleteService, DrainMachine, EndSaver,
-    ForgetJob, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota, OpenLockSession,
-    Oversell, RecordBackup, RecordExec, Rejection, ReleaseLock, ReleaseVolume, RemoveMachine,
-    RemoveReplica, RemoveVolume, RenewLockSession, Reply, ResealSecret, ResizeJob, RestartJob,
-    ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability,
-    SetLimits, SetLogs, SetNoticeMax, SetPackage, SetPacking, SetPlatform, SetReclamation,
+    ForgetJob, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota, MoveTask,
+    OpenLockSession, Oversell, RecordBackup, RecordExec, Rejection, ReleaseLock, ReleaseVolume,
+    RemoveMachine, RemoveReplica, RemoveVolume, RenewLockSession, Reply, ResealSecret, ResizeJob,
+    RestartJob, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes,
+    SetCapability, SetLimits, SetLogs, SetNoticeMax, SetPackage, SetPacking, SetPlatform, SetReclamation,
     SetSecret, SetService, SetVolume, UndrainMachine, UpdateJob, UseCapability, WriteFile,
 };
 
@@ -116,6 +116,8 @@ mutations! {
     ResizeJob(ResizeJob),
     /// Restart tasks of a job that run, and start those that have ended.
     RestartJob(RestartJob),
+    /// Move a running task to another machine.
+    MoveTask(MoveTask),
     /// Change the limit of a job whose description lets an autoscaler do so.
     SetLimits(SetLimits),
     /// Pause, resume, undo or close the update of a job.

@@ -94,7 +94,7 @@ impl Step<'_> {
                 drain.is_some_and(|drain| drain.is_over(ends))
             };
             match cause {
-                EvictionCause::Updated => {}
+                EvictionCause::Updated | EvictionCause::Moved { .. } => {}
                 EvictionCause::MachineShutdown if !forced() => {}
                 _ => continue,
             }

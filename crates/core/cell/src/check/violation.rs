@@ -673,6 +673,9 @@ pub enum Violation {
         /// The maximum.
         most: u32,
     },
+    /// A task was moved that may not be.
+    #[error("task {0} was moved, and may not be")]
+    MovedUnmovable(InstanceId),
     /// Something of the past is later than the cell itself.
     #[error("the {0} is later than the cell's last operation")]
     LaterThanTheCell(&'static str),

@@ -115,6 +115,8 @@ pub enum JobPermission {
     Resize,
     /// To set its limits.
     SetLimits,
+    /// To move its tasks.
+    MoveTasks,
     /// To run commands in its tasks.
     Exec,
     /// To submit jobs into it; it is an alloc set.

@@ -247,6 +247,31 @@ pub enum LimitsHindrance {
     Falling,
 }
 
+/// Why a running task cannot be moved now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MoveHindrance {
+    /// That incarnation is not up: it is not running, not healthy, or being stopped.
+    NotUp,
+    /// It runs in an alloc, or is one.
+    InAlloc,
+    /// Its job has a task on every machine.
+    EveryMachine,
+    /// It has volumes, which are on its machine.
+    Volumes,
+    /// It stands in for another task, or is being removed.
+    Replacement,
+    /// Its machine is being drained.
+    Draining,
+    /// Its job has an open update.
+    Updating,
+    /// It is there already.
+    SameMachine,
+    /// It does not fit there now.
+    NoRoom,
+    /// Its disruption budget allows no disruption now.
+    Budget,
+}
+
 /// What is wrong with a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServiceProblem {

@@ -16,6 +16,7 @@ mod jobs;
 mod loading;
 mod locks;
 mod machines;
+mod moves;
 mod networks;
 mod outputs;
 mod packages;

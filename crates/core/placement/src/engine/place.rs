@@ -1,6 +1,6 @@
 //! Placing one task: on the best machine, or where evictions make room for it.
 
-use cell::{Assignment, Cell};
+use cell::{Assignment, Cell, EvictionCause, PendingCause, TaskState};
 use model::{InstanceId, Time};
 
 use super::Engine;
@@ -20,6 +20,9 @@ impl Engine {
         instance: InstanceId,
         now: Time,
     ) -> Option<Assignment> {
+        if let Some(slot) = self.moved_to(cell, class, instance) {
+            return self.take(cell, class, instance, slot, Vec::new());
+        }
         if let Some(slot) = self.best(cell, class, now) {
             return self.take(cell, class, instance, slot, Vec::new());
         }
@@ -28,6 +31,19 @@ impl Engine {
         }
         self.classes.set_places(class, Where::Nowhere);
         None
+    }
+
+    /// The machine to which a pending task is being moved, if it fits there: anywhere else, and above all on the
+    /// machine that it has left, the move would be for nothing.
+    fn moved_to(&mut self, cell: &Cell, class: ClassId, instance: InstanceId) -> Option<Slot> {
+        let TaskState::Pending { cause, .. } = cell.task(instance.task())?.state else {
+            return None;
+        };
+        let PendingCause::Evicted(EvictionCause::Moved { to, .. }) = cause else { return None };
+        let slot = self.machines.slot(to)?;
+        self.prepare(cell, class);
+        let class = self.classes.get(class)?;
+        self.fits(cell, class, slot).then_some(slot)
     }
 
     /// A machine on which a task of a class fits after evictions, and the victims.

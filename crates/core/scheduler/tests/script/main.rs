@@ -2,6 +2,7 @@
 //! lines of the crate `script`.
 
 mod kept_room;
+mod moves;
 mod static_ports;
 
 use cell::{Assignment, Cell, Op, Outcome};

@@ -7,8 +7,15 @@ use api::v1;
 use cell::{Applied, Cell, EventKind, EvictionCause, Subject};
 
 /// The causes, without what is known of a single eviction, in the words of the API.
-const CAUSES: [&str; 6] =
-    ["preempted", "out_of_resources", "machine_failure", "machine_shutdown", "updated", "other"];
+const CAUSES: [&str; 7] = [
+    "preempted",
+    "out_of_resources",
+    "machine_failure",
+    "machine_shutdown",
+    "updated",
+    "other",
+    "moved",
+];
 
 /// The place of a cause among them.
 fn place(cause: EvictionCause) -> usize {
@@ -19,6 +26,7 @@ fn place(cause: EvictionCause) -> usize {
         EvictionCause::MachineShutdown => 3,
         EvictionCause::Updated => 4,
         EvictionCause::Other => 5,
+        EvictionCause::Moved { .. } => 6,
     }
 }
 
@@ -74,7 +82,7 @@ impl Evictions {
             let count = self.0[cause].saturating_sub(earlier.0[cause]);
             u32::try_from(count).unwrap_or(u32::MAX)
         };
-        let [preempted, out_of_resources, machine_failure, machine_shutdown, updated, other] =
+        let [preempted, out_of_resources, machine_failure, machine_shutdown, updated, other, moved] =
             std::array::from_fn(count);
         v1::EvictionCounts {
             preempted,
@@ -83,6 +91,7 @@ impl Evictions {
             machine_shutdown,
             updated,
             other,
+            moved,
         }
     }
 }
@@ -92,8 +101,8 @@ mod tests {
     use std::collections::BTreeSet;
     use std::sync::Arc;
 
-    use cell::{Actor, Event, Mutation, Op, Outcome, RequestId};
-    use model::{FinalUsage, InstanceId, SessionId, Time, UserName};
+    use cell::{Actor, Event, MoveReason, Mutation, Op, Outcome, RequestId};
+    use model::{FinalUsage, InstanceId, MachineId, SessionId, Time, UserName};
     use spec::{JobSpec, Kind, TaskSpec};
 
     use super::*;
@@ -137,7 +146,7 @@ mod tests {
     #[test]
     fn tasks_count_by_cause_once_the_log_is_applied() {
         use EvictionCause::{
-            MachineFailure, MachineShutdown, Other, OutOfResources, Preempted, Updated,
+            MachineFailure, MachineShutdown, Moved, Other, OutOfResources, Preempted, Updated,
         };
         let task = |text| Subject::Task(instance(text));
         let evict = |text, cause| (task(text), EventKind::Evict { cause });
@@ -151,6 +160,7 @@ mod tests {
             evict("2-0-1", MachineFailure),
             evict("1-0-4", MachineShutdown),
             evict("1-0-5", Updated),
+            evict("1-0-6", Moved { to: MachineId(2), why: MoveReason::Empties }),
             // The job is forgotten.
             evict("7-0-1", Other),
             (task("1-0-6"), EventKind::Queue),
@@ -170,6 +180,7 @@ mod tests {
             ("machine_shutdown", 1),
             ("updated", 1),
             ("other", 1),
+            ("moved", 1),
         ];
         assert_eq!(counts, expected);
         metrics.count(&cell, &applied([evict("1-0-7", Preempted { by })]));

@@ -8,8 +8,8 @@ use api::v1;
 use api::v1::state_reason::Reason;
 use cell::{
     Cell, Death, EvictionCause, Health, Job, JobState, KillReason, LastBackup, LeftOut, Machine,
-    MachineState, PendingCause, Phase, Placement, Rescheduling, StopReason, Task, TaskState,
-    Volume,
+    MachineState, MoveReason, PendingCause, Phase, Placement, Rescheduling, StopReason, Task,
+    TaskState, Volume,
 };
 use model::{
     CollectionId, FinalUsage, InstanceId, JobName, PackageId, Resources, Saving, TaskId, TaskIndex,
@@ -356,11 +356,14 @@ fn pending_cause(cell: &Cell, cause: PendingCause) -> String {
 fn eviction_cause(cell: &Cell, cause: EvictionCause) -> String {
     match cause {
         EvictionCause::Preempted { by } => format!("preempted by {}", task_name(cell, by)),
+        EvictionCause::Moved { why: MoveReason::Fits { task }, .. } => {
+            format!("moved so that {} fits", task_name(cell, task))
+        }
         other => other.to_string(),
     }
 }
 
-fn machine_name(cell: &Cell, id: model::MachineId) -> String {
+pub(crate) fn machine_name(cell: &Cell, id: model::MachineId) -> String {
     cell.machine(id).map(|machine| machine.name.to_string()).unwrap_or_default()
 }
 

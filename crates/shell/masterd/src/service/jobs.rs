@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use api::v1;
 use api::v1::past_question::Question;
-use cell::{ForgetJob, Kill, Mutation, Reply, RestartJob};
+use cell::{ForgetJob, Kill, MoveTask, Mutation, Reply, RestartJob};
 use model::LogIndex;
 use prost::Message as _;
 use rpc::service::jobs_server;
 use tonic::{Request, Response};
 
 use crate::caller::tasks::{may_submit, may_touch};
-use crate::reads::{Reads, few, job_address, selection};
+use crate::reads::{Reads, few, job_address, moves, selection};
 use crate::service::door::{Door, split};
 use crate::service::holding::holding;
 use crate::service::updates::chosen_tasks;
@@ -115,6 +115,28 @@ impl jobs_server::Jobs for Jobs {
                 _ => None,
             })
             .await
+    }
+
+    async fn r#move(&self, request: Request<v1::MoveTaskRequest>) -> Answer<v1::MoveTaskResponse> {
+        let by = self.door.caller(&request)?;
+        let asked = request.into_inner();
+        let (id, bytes) = (asked.id, asked.encoded_len());
+        let moved: MoveTask = moves::task_move(asked)?;
+        self.door
+            .change(id, by, moved, bytes, |index, reply| match reply {
+                Reply::Done => Some(v1::MoveTaskResponse { index }),
+                _ => None,
+            })
+            .await
+    }
+
+    async fn plan_moves(
+        &self,
+        request: Request<v1::PlanMovesRequest>,
+    ) -> Answer<v1::PlanMovesResponse> {
+        let by = self.door.caller(&request)?;
+        let asked = moves::question(request.into_inner())?;
+        self.door.read_much(&by, move |reads| reads.plan_moves(&asked)).await
     }
 
     async fn status(&self, request: Request<v1::StatusRequest>) -> Answer<v1::StatusResponse> {

@@ -489,6 +489,9 @@ fn allows(capability: Capability) -> &'static str {
         Capability::Autoscale => {
             "set the limits of others' jobs that are autoscaled, within their bounds"
         }
+        Capability::MoveTasks => {
+            "move the running tasks of others to other machines, within their disruption budgets"
+        }
         Capability::AdministerCell => "do everything in the cell, as an administrator",
         Capability::SaveCheckpoints => {
             "save checkpoints, which contain all data of all users, for backups"

@@ -50,9 +50,13 @@ codes! {
     }
     NewerUpdateState { Rolling, Paused, Succeeded, Undoing, Undone, Closed }
     LimitsHindrance { Undoing, NotComplete, Falling }
+    MoveHindrance {
+        NotUp, InAlloc, EveryMachine, Volumes, Replacement, Draining, Updating, SameMachine, NoRoom,
+        Budget
+    }
     DrainProblem { NoDeadline, DeadlineTooLate, DeadlinePassed }
     GrantProblem { NotCharged, NoAmount, EndsBeforeItBegins, Ended, EndsTooLate }
-    JobPermission { Kill, Forget, Restart, Update, Resize, SetLimits, Exec, SubmitInto }
+    JobPermission { Kill, Forget, Restart, Update, Resize, SetLimits, Exec, SubmitInto, MoveTasks }
     ServicePermission { Set, Delete }
     PackagePermission { Set, Delete, Use }
     MachinePermission {

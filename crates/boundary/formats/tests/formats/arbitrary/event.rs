@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use api::event::{Names, Record};
 use cell::{
-    Actor, Event, EventKind, EvictionCause, ExecEnd, KillReason, LockChange, PendingCause,
-    StopReason, Subject,
+    Actor, Event, EventKind, EvictionCause, ExecEnd, KillReason, LockChange, MoveReason,
+    PendingCause, StopReason, Subject,
 };
 use model::{
-    Capability, CollectionId, Generation, Level, LockSessionId, LogIndex, PackingPolicy,
+    Capability, CollectionId, Generation, Level, LockSessionId, LogIndex, MachineId, PackingPolicy,
     Reclamation, SchedulerName, Sequencer, Span, StartLatency, TaskId, TaskIndex, Time,
 };
 use proptest::option::of;
@@ -28,6 +28,12 @@ fn eviction_cause() -> impl Strategy<Value = EvictionCause> {
         Just(EvictionCause::MachineFailure),
         Just(EvictionCause::MachineShutdown),
         Just(EvictionCause::Other),
+        (any::<u64>(), instance()).prop_map(|(to, task)| {
+            EvictionCause::Moved { to: MachineId(to), why: MoveReason::Fits { task } }
+        }),
+        any::<u64>().prop_map(|to| {
+            EvictionCause::Moved { to: MachineId(to), why: MoveReason::Empties }
+        }),
     ]
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use api::event::{Names, Record};
 use cell::{
-    Actor, Event, EventKind, EvictionCause, ExecEnd, KillReason, LockChange, PendingCause,
-    SkipReason, StopReason, Subject,
+    Actor, Event, EventKind, EvictionCause, ExecEnd, KillReason, LockChange, MoveReason,
+    PendingCause, SkipReason, StopReason, Subject,
 };
 use model::{
     Band, Bytes, Capability, CollectionId, FinalUsage, Level, LogIndex, MachineId, MilliCores,
@@ -155,6 +155,7 @@ fn of_updated_tasks() -> Vec<EventKind> {
 fn of_tasks() -> Vec<EventKind> {
     let machine = MachineId(3);
     let preempted = EvictionCause::Preempted { by: instance(4) };
+    let moved = EvictionCause::Moved { to: machine, why: MoveReason::Fits { task: instance(5) } };
     vec![
         EventKind::Submit { cause: PendingCause::Failed },
         EventKind::Submit { cause: PendingCause::Lost },
@@ -167,6 +168,8 @@ fn of_tasks() -> Vec<EventKind> {
         EventKind::Evict { cause: EvictionCause::MachineFailure },
         EventKind::Evict { cause: EvictionCause::MachineShutdown },
         EventKind::Evict { cause: EvictionCause::Other },
+        EventKind::Evict { cause: EvictionCause::Moved { to: machine, why: MoveReason::Empties } },
+        EventKind::Stop { why: StopReason::Evict(moved) },
         EventKind::Fail { end: ends().pop() },
         EventKind::Start { machine, latency: StartLatency::UNKNOWN },
         EventKind::Start { machine, latency: super::latencies() },

@@ -7,9 +7,9 @@ use cell::crashes::{Crash, CrashSeen};
 use cell::{
     Act, Changing, Death, Drain, EvictionCause, ExpiringQuota, GrantProblem, Health, Image, Job,
     JobParts, JobState, KillReason, LastBackup, LastIncarnation, Machine, MachineState, Metering,
-    Notices, Oversold, PastVersion, PendingCause, Phase, Placement, Rejection, Reply, Rescheduling,
-    Session, Shortfall, SkipReason, StopReason, Submission, Task, TaskState, Update, UpdateAction,
-    UpdateFailure, UpdateHindrance, UpdateState, User, VersionEnd,
+    MoveReason, Notices, Oversold, PastVersion, PendingCause, Phase, Placement, Rejection, Reply,
+    Rescheduling, Session, Shortfall, SkipReason, StopReason, Submission, Task, TaskState, Update,
+    UpdateAction, UpdateFailure, UpdateHindrance, UpdateState, User, VersionEnd,
 };
 use model::{
     Band, Bytes, Capability, CollectionId, Dimension, End, FinalUsage, Generation, GrantId, Level,
@@ -323,7 +323,14 @@ fn eviction_causes() -> Vec<EvictionCause> {
         EvictionCause::OutOfResources => Some(EvictionCause::MachineFailure),
         EvictionCause::MachineFailure => Some(EvictionCause::MachineShutdown),
         EvictionCause::MachineShutdown => Some(EvictionCause::Updated),
-        EvictionCause::Updated => Some(EvictionCause::Other),
+        EvictionCause::Updated => {
+            Some(EvictionCause::Moved { to: MachineId(3), why: MoveReason::Empties })
+        }
+        EvictionCause::Moved { to, why: MoveReason::Empties } => {
+            let why = MoveReason::Fits { task: instance(4) };
+            Some(EvictionCause::Moved { to: *to, why })
+        }
+        EvictionCause::Moved { .. } => Some(EvictionCause::Other),
         EvictionCause::Other => None,
     };
     let first = EvictionCause::Preempted { by: instance(4) };

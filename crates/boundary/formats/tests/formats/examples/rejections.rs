@@ -2,7 +2,7 @@
 
 use cell::{
     CellPermission, Countable, DrainProblem, EndsWith, GrantProblem, JobPermission,
-    LimitsHindrance, MachinePermission, NewerUpdate, NewerUpdateState, OutOfBounds,
+    LimitsHindrance, MachinePermission, MoveHindrance, NewerUpdate, NewerUpdateState, OutOfBounds,
     PackagePermission, Permission, Permitted, ReferenceField, Rejection, ReplicaPermission,
     ServicePermission, ServiceProblem, Shareable, TextField, UpdateAction, UpdateHindrance,
     UserPermission,
@@ -169,6 +169,22 @@ pub(crate) fn of_jobs() -> Vec<Rejection> {
         let (owner, version) = (name("ana"), Version(5));
         Rejection::LimitsWait { owner, name: name("web"), version, why }
     }));
+    let hindrances = [
+        MoveHindrance::NotUp,
+        MoveHindrance::InAlloc,
+        MoveHindrance::EveryMachine,
+        MoveHindrance::Volumes,
+        MoveHindrance::Replacement,
+        MoveHindrance::Draining,
+        MoveHindrance::Updating,
+        MoveHindrance::SameMachine,
+        MoveHindrance::NoRoom,
+        MoveHindrance::Budget,
+    ];
+    all.extend(hindrances.map(|why| {
+        let (owner, index) = (name("ana"), TaskIndex(3));
+        Rejection::NotMovable { owner, name: name("web"), index, why }
+    }));
     let limit = CpuRam::of(resources(1, 2, 0, 0));
     let constrained = Autoscale::Constrained { min: limit, max: limit };
     all.extend([Autoscale::Off, constrained, Autoscale::Full].map(|bounds| {
@@ -252,6 +268,7 @@ pub(crate) fn not_allowed() -> Vec<Rejection> {
         JobPermission::Update,
         JobPermission::Resize,
         JobPermission::SetLimits,
+        JobPermission::MoveTasks,
         JobPermission::Exec,
         JobPermission::SubmitInto,
     ];

@@ -352,6 +352,7 @@ fn of_cause(cause: EvictionCause) -> &'static str {
         EvictionCause::MachineFailure => "machine failure",
         EvictionCause::MachineShutdown => "machine shutdown",
         EvictionCause::Updated => "updated",
+        EvictionCause::Moved { .. } => "moved",
         EvictionCause::Other => "evicted",
     }
 }
