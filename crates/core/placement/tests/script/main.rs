@@ -369,7 +369,7 @@ fn the_policy_of_the_cell_decides_which_machine_is_best() {
     let now = Time(1_000_000);
     let mut engine = Engine::new(&cell, Settings::default());
     let next = cell.job(CollectionId(2)).expect("a job").instance(TaskIndex(0)).expect("a task");
-    let mut chosen = |cell: &Cell, engine: &mut Engine| {
+    let chosen = |cell: &Cell, engine: &mut Engine| {
         let job = cell.job(CollectionId(2)).expect("a job");
         let class = engine.join(cell, job, TaskIndex(0));
         let machine = engine.place(cell, class, next, now).map(|placed| placed.machine);
