@@ -96,13 +96,18 @@ pub(crate) struct Provided {
 }
 
 impl Provided {
-    /// Gets what a task needs: packages and image, and last its certificate, which is among the bind mounts.
+    /// Gets what a task needs: packages and image, and last its certificate and secrets, which are among the bind mounts.
     async fn begin(&self, launch: &Launch, uid: u32) -> anyhow::Result<FoundPackages> {
         let mut found = self.packages.begin(&launch.desired).await?;
-        if launch.desired.spec.api {
-            found.binds.push(self.clients.begin(launch.instance, uid).await?);
-        }
-        let secrets = self.secrets.begin(launch).await?;
+        let certificate = async {
+            match launch.desired.spec.api {
+                true => self.clients.begin(launch.instance, uid).await.map(Some),
+                false => Ok(None),
+            }
+        };
+        // Each waits for an operation: the two are one wait, and over one connection.
+        let (certificate, secrets) = tokio::try_join!(certificate, self.secrets.begin(launch))?;
+        found.binds.extend(certificate);
         found.binds.extend(secrets.binds);
         found.secret_env = secrets.env;
         found.names = secrets.names;
