@@ -24,6 +24,7 @@ use thiserror::Error;
 pub use autoscale::AutoscaleProblem;
 pub use cores::CoresProblem;
 pub use every_machine::EveryMachineProblem;
+pub use files::FilePathProblem;
 pub use logs::LogSettingsProblem;
 pub use outputs::OutputProblem;
 pub use volumes::VolumeProblem;
@@ -202,24 +203,8 @@ pub enum ProblemKind {
     #[error(transparent)]
     Cores(CoresProblem),
     /// A path at which no task can have a file.
-    #[error(
-        "is not a path for a file of a task: use an absolute path without '.', '..', empty parts and control \
-         characters, of at most {} bytes",
-        limits::TASK_FILE_PATH_BYTES_MAX
-    )]
-    BadFilePath,
-    /// A path that tasks have from the cell or the kernel.
-    #[error("is in {directory}, where tasks have no files of their own: choose another path")]
-    ReservedPath {
-        /// The directory.
-        directory: &'static str,
-    },
-    /// A file at or below the path of another one.
-    #[error("is at or below another file, {}: give each file a place of its own", .other.escape_debug())]
-    FileBelowFile {
-        /// The path of the other file.
-        other: String,
-    },
+    #[error(transparent)]
+    FilePath(#[from] FilePathProblem),
     /// A variable with a value and a secret.
     #[error("is in env, too: a variable has either a value or a secret")]
     SecretAndValue,
