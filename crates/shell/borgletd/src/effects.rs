@@ -59,6 +59,7 @@ pub(crate) struct Executor {
     data_turn: Arc<tokio::sync::Mutex<()>>,
     /// Whose turn it is to read secrets and names again: what is read first is written first.
     read_turn: Arc<tokio::sync::Mutex<()>>,
+    readings: read_again::ReadingsAgain,
     starts: Starts,
     set_ups: Turns<UserName>,
     looks: Arc<Semaphore>,
@@ -142,7 +143,7 @@ impl Executor {
         uids: Uids,
     ) -> Self {
         let (checks, data_turn, read_turn) = (Checks::new(), Arc::default(), Arc::default());
-        let starts = Starts::default();
+        let (starts, readings) = (Starts::default(), read_again::ReadingsAgain::default());
         let set_ups = Turns::new(SET_UPS_AT_ONCE);
         let looks = Arc::new(Semaphore::new(LOOKS_AT_ONCE));
         let cpus = cpu::CpuEffects::default();
@@ -156,6 +157,7 @@ impl Executor {
             persisted,
             data_turn,
             read_turn,
+            readings,
             starts,
             set_ups,
             looks,

@@ -67,7 +67,7 @@ impl TaskSecrets {
             return Ok(FoundSecrets::default());
         }
         let spec = &launch.desired.spec;
-        let found = match self.ask(launch.instance).await {
+        let found = match self.ask(launch.instance, false).await {
             Ok(v1::OpenSecretsResponse { secrets, names }) => {
                 let has_secrets = !spec.secrets.is_empty() || !spec.secret_env.is_empty();
                 let found = match has_secrets {
@@ -85,13 +85,13 @@ impl TaskSecrets {
     }
 
     /// Reads the secrets of a running task again, and writes those in files. Notes whether one has another content,
-    /// and returns what names stand for now.
+    /// and returns what names stand for now, without those that stand for nothing.
     pub(super) async fn read_again(
         &self,
         launch: &Launch,
         changed: &mut bool,
     ) -> anyhow::Result<BTreeMap<String, String>> {
-        let answer = self.ask(launch.instance).await?;
+        let answer = self.ask(launch.instance, true).await?;
         let contents = by_name(answer.secrets);
         let own = self.of(launch.instance);
         for (position, name) in launch.desired.spec.secrets.values().enumerate() {
@@ -119,12 +119,16 @@ impl TaskSecrets {
     }
 
     /// Asks the masters until one answers, for as long as a start can wait.
-    async fn ask(&self, instance: InstanceId) -> anyhow::Result<v1::OpenSecretsResponse> {
+    async fn ask(
+        &self,
+        instance: InstanceId,
+        again: bool,
+    ) -> anyhow::Result<v1::OpenSecretsResponse> {
         let until = Instant::now() + PATIENCE;
         loop {
             let masters = &self.0.masters;
             ensure!(!masters.masters().all().is_empty(), "this machine's Borglet knows no master");
-            let request = v1::OpenSecretsRequest { instance: Some(instance.into()) };
+            let request = v1::OpenSecretsRequest { instance: Some(instance.into()), again };
             let open =
                 async |channel, request| EnrolmentClient::new(channel).open_secrets(request).await;
             let error = match masters.ask(&request, TIMEOUT, open, is_final).await {
