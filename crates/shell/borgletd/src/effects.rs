@@ -241,6 +241,7 @@ impl Executor {
             Effect::EndData(kept) => self.end_data(*kept),
             Effect::ForgetData(instance) => self.forget_data(instance),
             Effect::KeepLogs(settings) => self.files.log_settings.set(settings),
+            Effect::LookAtVolumes(volumes) => self.files.volumes.set(volumes),
             Effect::ReadAgain(launch) => self.read_again(*launch),
             Effect::Retire { instance, logs } => {
                 let files = self.files.clone();
