@@ -208,6 +208,15 @@ pub enum ProblemKind {
     /// A variable with a value and a secret.
     #[error("is in env, too: a variable has either a value or a secret")]
     SecretAndValue,
+    /// A secret or file of the task in the command of its saver.
+    #[error(
+        "has {what}, and a saver has no files and secrets of the job: it runs after the end of its task, so let the task \
+         itself save what needs them before it ends"
+    )]
+    NotOfSaver {
+        /// The path, or the variable.
+        what: String,
+    },
     /// A problem of autoscaling.
     #[error(transparent)]
     Autoscale(#[from] AutoscaleProblem),
