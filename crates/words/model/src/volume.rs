@@ -452,6 +452,7 @@ mod tests {
             used: Bytes(used),
             size: Bytes(size),
             is_part: false,
+            fault: None,
         };
         for (before, after, differs) in [
             ((100, 1_000), (100, 1_000), false),
