@@ -321,7 +321,7 @@ fn a_volume_that_its_machine_cannot_use_gets_no_task() {
         ADD_VOLUME machine 1
         done
         > describe m1 volume=data:missing
-        UPDATE machine 1
+        (nothing)
         > submit ana/db 1 volumes=data:/data
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
@@ -329,15 +329,15 @@ fn a_volume_that_its_machine_cannot_use_gets_no_task() {
         > assign 1-0-1 m1
         refused: it does not fit on machine 1: has the volume data, which is missing
         > describe m1 volume=data:file
-        UPDATE machine 1
+        (nothing)
         > assign 1-0-1 m1
         refused: it does not fit on machine 1: has the volume data, which is not a directory
         > describe m1 volume=data:read-only
-        UPDATE machine 1
+        (nothing)
         > assign 1-0-1 m1
         refused: it does not fit on machine 1: has the volume data, which is read-only
         > describe m1
-        UPDATE machine 1
+        (nothing)
         > assign 1-0-1 m1
         SCHEDULE job 1 on 1
         SCHEDULE 1-0-1 on 1
