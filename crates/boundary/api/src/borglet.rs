@@ -22,7 +22,8 @@ impl From<&Order> for v1::Order {
         let logs = order.logs.as_ref().map(Into::into);
         let (stamp, overrules) = (Some(order.stamp.into()), order.overrules.map(Into::into));
         let saver_ends = order.saver_ends.iter().map(saver::end).collect();
-        Self { stamp, overrules, allocs, tasks, stops, settled, logs, saver_ends }
+        let volumes = order.volumes.iter().map(Into::into).collect();
+        Self { stamp, overrules, allocs, tasks, stops, settled, logs, saver_ends, volumes }
     }
 }
 
@@ -39,7 +40,8 @@ impl TryFrom<v1::Order> for Order {
         let overrules = order.overrules.map(Into::into);
         let saver_ends = order.saver_ends.into_iter().map(saver::read_end);
         let saver_ends = Arc::new(saver_ends.collect::<Result<_, _>>().field("saverEnds")?);
-        Ok(Self { stamp, overrules, allocs, tasks, stops, settled, logs, saver_ends })
+        let volumes = read::list(order.volumes, "volumes")?;
+        Ok(Self { stamp, overrules, allocs, tasks, stops, settled, logs, saver_ends, volumes })
     }
 }
 

@@ -68,6 +68,9 @@ pub enum Fault {
     /// A text does not say what is known of a volume's directory.
     #[error(transparent)]
     VolumeContent(#[from] NoSuchContent),
+    /// A text is not what is wrong with a volume's directory.
+    #[error(transparent)]
+    VolumeFault(#[from] model::NoSuchFault),
     /// A text is not a sequencer.
     #[error(transparent)]
     Sequencer(#[from] SequencerError),

@@ -6,6 +6,7 @@ use model::{
     Bytes, MachineVolume, TaskIndex, VolumeClaim, VolumeFill, VolumeMark, VolumeMount,
     VolumeSharing,
 };
+use poll::VolumeDirectory;
 use spec::{VolumeRequest, VolumeSelector};
 
 use crate::duration::duration;
@@ -95,7 +96,25 @@ impl From<&VolumeFill> for v1::VolumeFill {
             used_bytes: fill.used.0,
             size_bytes: fill.size.0,
             is_part: fill.is_part,
+            fault: fill.fault.map(|fault| fault.name().to_owned()).unwrap_or_default(),
         }
+    }
+}
+
+impl From<&VolumeDirectory> for v1::VolumeDirectory {
+    fn from(directory: &VolumeDirectory) -> Self {
+        Self { volume: directory.volume.to_string(), path: directory.path.to_string() }
+    }
+}
+
+impl TryFrom<v1::VolumeDirectory> for VolumeDirectory {
+    type Error = Malformed;
+
+    fn try_from(directory: v1::VolumeDirectory) -> Result<Self, Malformed> {
+        Ok(Self {
+            volume: read::name(&directory.volume, "volume")?,
+            path: read::name(&directory.path, "path")?,
+        })
     }
 }
 
@@ -108,6 +127,10 @@ impl TryFrom<v1::VolumeFill> for VolumeFill {
             used: Bytes(fill.used_bytes),
             size: Bytes(fill.size_bytes),
             is_part: fill.is_part,
+            fault: match fill.fault.as_str() {
+                "" => None,
+                word => Some(read::name(word, "fault")?),
+            },
         })
     }
 }

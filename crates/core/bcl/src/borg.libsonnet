@@ -189,6 +189,9 @@
     local job = self,
     perTask:: perTask,
     overrides: if job.perTask == null then {} else
+      assert std.isNumber(job.tasks) : "perTask needs a number of tasks, and tasks is 'every-machine': its tasks come and "
+                                       + 'go with the machines, so leave perTask out, and give a task what differs '
+                                       + 'with references such as ${task.index}';
       local common = { [field]: job[field] for field in taskFields if field in job };
       local given(index) = difference(common, common + job.perTask(index));
       {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use model::InstanceId;
 use poll::{Desired, DesiredAlloc};
-use spec::{FileContent, FileMode, Reference, TaskField, expand};
+use spec::{FileContent, FileMode, Reference, TaskField, expand, references};
 
 /// The path at which a task in an alloc sees the directory shared by all tasks of the alloc.
 pub const ALLOC_DIRECTORY: &str = "/alloc";
@@ -42,6 +42,8 @@ pub struct LaunchFile {
     pub content: Vec<u8>,
     /// Who may read it.
     pub mode: FileMode,
+    /// Whether it is known what all names stand for to which it refers.
+    pub is_complete: bool,
 }
 
 /// A fully specified start of an instance.
@@ -101,14 +103,24 @@ impl Launch {
 
     /// The files that the task brings.
     pub fn files(&self) -> impl Iterator<Item = LaunchFile> + '_ {
-        self.desired.spec.files.iter().map(|(path, file)| LaunchFile {
-            path: path.clone(),
-            content: match &file.content {
-                FileContent::Text(text) => filled(&self.desired, &self.names, text).into_bytes(),
-                FileContent::Bytes(bytes) => bytes.to_vec(),
-            },
-            mode: file.mode,
+        self.desired.spec.files.iter().map(|(path, file)| {
+            let (content, is_complete) = match &file.content {
+                FileContent::Text(text) => {
+                    let content = filled(&self.desired, &self.names, text).into_bytes();
+                    (content, self.knows_names_of(text))
+                }
+                FileContent::Bytes(bytes) => (bytes.to_vec(), true),
+            };
+            LaunchFile { path: path.clone(), content, mode: file.mode, is_complete }
         })
+    }
+
+    fn knows_names_of(&self, text: &str) -> bool {
+        let mut named = references(text).filter_map(|(_, reference)| match reference {
+            Ok(Reference::Name(name)) => Some(name.to_string()),
+            _ => None,
+        });
+        named.all(|name| self.names.contains_key(&name))
     }
 
     /// Completes the start of a task whose root is an image: a job without a command runs the image's, with

@@ -31,7 +31,7 @@ pub use log_retention::{Exceeded, KeepAtMost, KeptLog, outdated};
 pub use poll::{
     CpuDistribution, Desired, DesiredAlloc, Measured, Notice, Order, OrderRefused, Report,
     SAMPLES_MAX, Stop, TaskReport, TaskStatus, Usage, UsageSample, UsageSubject, UsageWindow,
-    WINDOW, WINDOWS_MAX,
+    VolumeDirectory, WINDOW, WINDOWS_MAX,
 };
 pub use shortage::{EASED_AFTER, INTERRUPTED_AFTER, PERSISTS_AFTER, REMEMBERED_FOR};
 pub use starvation::{CpuCap, Greed};

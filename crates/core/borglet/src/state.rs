@@ -24,7 +24,10 @@ use model::{
     Bytes, End, FinalUsage, InstanceId, MachineReport, Resources, Span, Stamp, StartLatency, Time,
     VolumeFill, VolumePath,
 };
-use poll::{Desired, DesiredAlloc, Order, OrderRefused, Report, Stop, TaskReport, TaskStatus};
+use poll::{
+    Desired, DesiredAlloc, Order, OrderRefused, Report, Stop, TaskReport, TaskStatus,
+    VolumeDirectory,
+};
 use spec::LogSettings;
 
 use crate::Launch;
@@ -135,7 +138,7 @@ pub enum Input {
     Memory(MemoryReport),
     /// The memory reserved for each task that has less than its limit; they replace all earlier ones.
     Reservations(Vec<(InstanceId, Bytes)>),
-    /// How full the volumes are that tasks have.
+    /// How full the volumes are, and whether tasks can have them.
     Volumes(Vec<VolumeFill>),
     /// The machine's description changed.
     Machine(Arc<MachineReport>),
@@ -187,6 +190,8 @@ pub struct Borglet {
     readiness: Readiness,
     /// The settings for logs; `None` before an order said them.
     logs: Option<LogSettings>,
+    /// The volumes of the machine, as the last order said.
+    volumes: Vec<VolumeDirectory>,
     /// Since when every order was rejected.
     rejects_since: Option<Time>,
     reports_rejection: bool,
@@ -218,7 +223,7 @@ impl Borglet {
         let allocs = Allocs::new(allocs);
         let (foreign_uids, disk, counts, memory) = Default::default();
         let (ports, savers, cpus, shortages, logs) = Default::default();
-        let readiness = Readiness::default();
+        let (readiness, volumes) = (Readiness::default(), Vec::new());
         Self {
             settings,
             machine,
@@ -235,6 +240,7 @@ impl Borglet {
             shortages,
             readiness,
             logs,
+            volumes,
             rejects_since: None,
             reports_rejection: false,
         }
@@ -276,6 +282,10 @@ impl Borglet {
         if let Some(logs) = order.logs.filter(|logs| self.logs != Some(*logs)) {
             self.logs = Some(logs);
             effects.push(Effect::KeepLogs(logs));
+        }
+        if self.volumes != order.volumes {
+            self.volumes.clone_from(&order.volumes);
+            effects.push(Effect::LookAtVolumes(order.volumes));
         }
         let allocs: BTreeMap<InstanceId, DesiredAlloc> =
             order.allocs.into_iter().map(|desired| (desired.instance, desired)).collect();

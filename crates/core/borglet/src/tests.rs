@@ -19,7 +19,7 @@ use model::{
     JobName, LogIndex, MachineReport, MilliCores, PortName, Resources, RestoreEpoch, Span, Stamp,
     TaskIndex, Term, Time, UserName,
 };
-use poll::{Desired, Order, TaskReport, TaskStatus};
+use poll::{Desired, Order, TaskReport, TaskStatus, VolumeDirectory};
 use spec::{HealthCheck, LogSettings, TaskSpec};
 
 use crate::CheckKind;
@@ -157,6 +157,7 @@ fn words(effects: &[Effect]) -> String {
             Effect::ReadAgain(launch) => format!("{} reads again", launch.instance),
             Effect::Retire { instance, logs: None } => format!("retire {instance}"),
             Effect::Retire { instance, logs: Some(logs) } => format!("retire {instance}: {logs}"),
+            Effect::LookAtVolumes(volumes) => format!("look at {} volumes", volumes.len()),
             Effect::KeepLogs(logs) => format!("keep logs for {}", logs.keep),
             Effect::Probe => "probe".to_owned(),
             Effect::MakeAlloc(alloc) => format!("make {} of {}", alloc.instance, alloc.limit),
@@ -189,6 +190,31 @@ fn short(effects: &str) -> String {
         (verb == "start" || verb == "terminate").then(|| format!("{verb} {index}"))
     };
     effects.split(", ").filter_map(word).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn volumes_are_looked_at_when_an_order_says_others() {
+    let mut world = World::new();
+    let directory = |name: &str| VolumeDirectory {
+        volume: name.parse().expect("a name"),
+        path: format!("/srv/{name}").parse().expect("a path"),
+    };
+    for (index, names, looked) in [
+        (5, vec![], None),
+        (6, vec!["a", "b"], Some(2)),
+        (7, vec!["a", "b"], None),
+        (8, vec![], Some(0)),
+    ] {
+        let volumes = names.into_iter().map(directory).collect();
+        let order = Order { volumes, ..order(index, Vec::new()) };
+        let mut effects = Vec::new();
+        world.borglet.obey(world.now, order, &mut effects).expect("a newer order");
+        let said = effects.iter().find_map(|effect| match effect {
+            Effect::LookAtVolumes(volumes) => Some(volumes.len()),
+            _ => None,
+        });
+        assert_eq!(said, looked, "{index}");
+    }
 }
 
 #[test]

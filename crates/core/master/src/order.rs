@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use borglet::{Desired, DesiredAlloc, Order, Stop};
+use borglet::{Desired, DesiredAlloc, Order, Stop, VolumeDirectory};
 use cell::{
     Cell, EvictionCause, Job, KillReason, Machine, MoveReason, Placement, StopReason, VolumeAsk,
 };
@@ -22,6 +22,11 @@ pub(crate) fn for_machine(cell: &Cell, machine: MachineId, stamp: Stamp) -> Orde
     let settled = machine.report.saving.iter().filter(|saving| saving.outcome.is_some());
     order.settled = settled.map(|saving| saving.instance).collect();
     order.saver_ends = Arc::clone(&machine.saver_ends);
+    let volumes = machine.volumes.values().map(|volume| VolumeDirectory {
+        volume: volume.described.name.clone(),
+        path: volume.described.path.clone(),
+    });
+    order.volumes = volumes.collect();
     let instances = machine.instances();
     for instance in instances {
         let Some((job, placement)) = placed(cell, *instance) else { continue };

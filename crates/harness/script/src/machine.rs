@@ -2,14 +2,14 @@
 
 use model::{
     Bytes, Dimension, HeldPorts, MachineReport, MilliCores, PortRange, Resources, SaverOutcome,
-    Saving, Shortage, ShortageState, Time,
+    Saving, Shortage, ShortageState, Time, VolumeFault, VolumeFill,
 };
 
 use crate::ScriptError;
 use crate::words::{cpu, mebibytes, no_such_option, option, pair, value};
 
 const OPTIONS: &[&str] =
-    &["cpu", "ram", "ports", "is", "held", "saving", "network", "short", "not-ready"];
+    &["cpu", "ram", "ports", "is", "held", "saving", "network", "short", "not-ready", "volume"];
 const PORTS: &str = "a range of ports such as 31000-31255";
 
 /// The report of a machine with these options: 1 core, 1 GiB and four ports unless they say otherwise.
@@ -33,6 +33,19 @@ pub fn machine_report(options: &[&str]) -> Result<MachineReport, ScriptError> {
             }
             ("short", value) => report.shortage = Some(shortage(value)?),
             ("not-ready", reason) => report.not_ready = Some(reason.to_owned()),
+            ("volume", said) => {
+                let (volume, fault) = pair(said, ':', "NAME:FAULT")?;
+                report.volumes.push(VolumeFill {
+                    volume: value(volume, "the name of a volume")?,
+                    used: Bytes(0),
+                    size: Bytes(0),
+                    is_part: false,
+                    fault: Some(match fault {
+                        "file" => VolumeFault::NotADirectory,
+                        fault => value(fault, "missing, file, inaccessible or read-only")?,
+                    }),
+                });
+            }
             ("is", value) => {
                 let (name, value) = pair(value, ':', "NAME:VALUE")?;
                 report.attributes.insert(name.to_owned(), value.to_owned());

@@ -450,7 +450,10 @@ impl Machine {
                 consequences.push(Consequence::Asks(launch.instance, again));
             }
             // Simulated processes write no logs, and compete for no CPU.
-            Effect::KeepLogs(_) | Effect::ShareCpus(_) | Effect::CapCpu { .. } => {}
+            Effect::KeepLogs(_)
+            | Effect::LookAtVolumes(_)
+            | Effect::ShareCpus(_)
+            | Effect::CapCpu { .. } => {}
             // Its set-ups do not fail.
             Effect::Probe => {}
             Effect::NoteRule { instance, rule, .. } => {

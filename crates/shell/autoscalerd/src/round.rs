@@ -109,7 +109,7 @@ impl Round {
         }
         let id = CollectionId(job.collection);
         let view = Job {
-            autoscale: spec.autoscale,
+            autoscale: spec.autoscale.with_ram_from(spec.task.scratch.unwrap_or_default()),
             appclass: spec.appclass,
             limit: CpuRam::of(spec.task.limit),
             changed: remembered.changed.filter(|_| remembered.changed_in == id),

@@ -19,7 +19,8 @@ use client::{CELL_FILE, CellFile, USER_STEM};
 use linux::Isolation;
 use linux::record::Bind;
 use model::InstanceId;
-use process::renewal::{self, Masters, explained};
+use process::master_connection::MasterConnection;
+use process::renewal::{self, explained};
 use rpc::service::enrolment_client::EnrolmentClient;
 use rpc::{Credentials, NewKey, Rotating};
 use tokio::sync::Notify;
@@ -46,7 +47,7 @@ pub(super) struct Clients(Arc<Inner>);
 struct Inner {
     /// The Borglet's own credentials.
     credentials: Rotating,
-    masters: Masters,
+    masters: MasterConnection,
     directory: PathBuf,
     isolation: Isolation,
     kept: Mutex<BTreeMap<InstanceId, TaskCertificate>>,
@@ -62,7 +63,7 @@ struct TaskCertificate {
 }
 
 impl Clients {
-    pub(super) fn new(files: &Files, credentials: Rotating, masters: Masters) -> Self {
+    pub(super) fn new(files: &Files, credentials: Rotating, masters: MasterConnection) -> Self {
         Self(Arc::new(Inner {
             credentials,
             masters,
@@ -193,8 +194,8 @@ impl Clients {
         let answer = self.ask(request).await?;
         let own = self.0.credentials.credentials();
         let credentials = key.credentials(answer.certificate, own.ca_pem().to_owned())?;
-        self.0.masters.told(answer.masters);
-        let masters = self.0.masters.all();
+        self.0.masters.masters().told(answer.masters);
+        let masters = self.0.masters.masters().all();
         let cell = toml::to_string(&CellFile::new(own.cell().to_owned(), masters))?;
         self.own(&key_file, 0o400, uid)?;
         self.write(&path, CELL_FILE, &cell, uid)?;
@@ -216,16 +217,14 @@ impl Clients {
         &self,
         request: v1::CertifyTaskRequest,
     ) -> anyhow::Result<v1::CertifyTaskResponse> {
-        let masters = self.0.masters.all();
         ensure!(
-            !masters.is_empty(),
+            !self.0.masters.masters().all().is_empty(),
             "this machine's Borglet knows no master: start it with --master, or join with a \
              token"
         );
         let certify =
             async |channel, request| EnrolmentClient::new(channel).certify_task(request).await;
-        let credentials = &self.0.credentials;
-        renewal::ask_each(&masters, credentials, &request, TIMEOUT, certify, is_final).await
+        self.0.masters.ask(&request, TIMEOUT, certify, is_final).await
     }
 
     fn of(&self, instance: InstanceId) -> PathBuf {
@@ -288,6 +287,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use process::renewal::Masters;
     use rpc::{Authority, Identity, Validity};
 
     use super::*;
@@ -304,6 +304,7 @@ mod tests {
         let issued = authority.issue(&identity, Validity::lasting(LOOK)).expect("a certificate");
         let masters = Masters::new(masters.iter().map(ToString::to_string).collect());
         let credentials = Rotating::new(issued).expect("credentials");
+        let masters = MasterConnection::new(credentials.clone(), masters);
         (files.clone(), Clients::new(&files, credentials, masters))
     }
 

@@ -167,6 +167,10 @@ pub(super) fn start(
             tracing::warn!("cannot lift the cap of {}: {error:#}", found.launch.instance);
         }
     }
+    let reads = recovered.iter().filter(|found| {
+        found.launch.asks_master() && matches!(found.status, RecoveredStatus::Running(_))
+    });
+    let reads: Vec<_> = reads.map(|found| found.launch.clone()).collect();
     let running = recovered.iter().filter_map(|found| match found.status {
         RecoveredStatus::Running(since) => Some((found.launch.instance, since)),
         RecoveredStatus::Starting | RecoveredStatus::Ended(..) => None,
@@ -197,6 +201,7 @@ pub(super) fn start(
     for instance in adopted {
         executor.watch(instance);
     }
+    reads.into_iter().for_each(|launch| executor.read_what_was_interrupted(launch));
     for instance in saving {
         executor.watch_saver(instance);
     }

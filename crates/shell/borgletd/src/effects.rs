@@ -59,6 +59,7 @@ pub(crate) struct Executor {
     data_turn: Arc<tokio::sync::Mutex<()>>,
     /// Whose turn it is to read secrets and names again: what is read first is written first.
     read_turn: Arc<tokio::sync::Mutex<()>>,
+    readings: read_again::ReadingsAgain,
     starts: Starts,
     set_ups: Turns<UserName>,
     looks: Arc<Semaphore>,
@@ -96,13 +97,18 @@ pub(crate) struct Provided {
 }
 
 impl Provided {
-    /// Gets what a task needs: packages and image, and last its certificate, which is among the bind mounts.
+    /// Gets what a task needs: packages and image, and last its certificate and secrets, which are among the bind mounts.
     async fn begin(&self, launch: &Launch, uid: u32) -> anyhow::Result<FoundPackages> {
         let mut found = self.packages.begin(&launch.desired).await?;
-        if launch.desired.spec.api {
-            found.binds.push(self.clients.begin(launch.instance, uid).await?);
-        }
-        let secrets = self.secrets.begin(launch).await?;
+        let certificate = async {
+            match launch.desired.spec.api {
+                true => self.clients.begin(launch.instance, uid).await.map(Some),
+                false => Ok(None),
+            }
+        };
+        // Each waits for an operation: the two are one wait, and over one connection.
+        let (certificate, secrets) = tokio::try_join!(certificate, self.secrets.begin(launch))?;
+        found.binds.extend(certificate);
         found.binds.extend(secrets.binds);
         found.secret_env = secrets.env;
         found.names = secrets.names;
@@ -137,7 +143,7 @@ impl Executor {
         uids: Uids,
     ) -> Self {
         let (checks, data_turn, read_turn) = (Checks::new(), Arc::default(), Arc::default());
-        let starts = Starts::default();
+        let (starts, readings) = (Starts::default(), read_again::ReadingsAgain::default());
         let set_ups = Turns::new(SET_UPS_AT_ONCE);
         let looks = Arc::new(Semaphore::new(LOOKS_AT_ONCE));
         let cpus = cpu::CpuEffects::default();
@@ -151,6 +157,7 @@ impl Executor {
             persisted,
             data_turn,
             read_turn,
+            readings,
             starts,
             set_ups,
             looks,
@@ -234,6 +241,7 @@ impl Executor {
             Effect::EndData(kept) => self.end_data(*kept),
             Effect::ForgetData(instance) => self.forget_data(instance),
             Effect::KeepLogs(settings) => self.files.log_settings.set(settings),
+            Effect::LookAtVolumes(volumes) => self.files.volumes.set(volumes),
             Effect::ReadAgain(launch) => self.read_again(*launch),
             Effect::Retire { instance, logs } => {
                 let files = self.files.clone();

@@ -239,7 +239,7 @@ impl Collector for Volumes {
         let all = &report.machine.volumes;
         let mut gauge = |name: &str, help: &str, value: fn(&VolumeFill) -> u64| {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for fill in all {
+            for fill in all.iter().filter(|fill| fill.size.0 > 0) {
                 let labels = [("volume", fill.volume.as_str())];
                 ConstGauge::new(value(fill)).encode(family.encode_family(&labels)?)?;
             }

@@ -70,6 +70,7 @@ use anyhow::Context;
 use dns::Zone;
 use model::{Bytes, CellName, MachineName, PortRange, Subnet};
 use process::joining::{self, Given, Joining};
+use process::master_connection::MasterConnection;
 use process::renewal::{Masters, Renewed};
 use process::{notify, shutdown};
 use rpc::transport::{Limits, Refusals};
@@ -221,14 +222,15 @@ fn run(mut options: Options, listener: TcpListener) -> anyhow::Result<()> {
             files.owners.clone(),
         );
         let dns_metrics = dns.first().map(|dns| Arc::clone(dns.metrics()));
-        let clients = Clients::new(&files, credentials.clone(), masters.clone());
+        let connection = MasterConnection::new(credentials.clone(), masters.clone());
+        let clients = Clients::new(&files, credentials.clone(), connection.clone());
         // Before the cell hears of this machine.
         let probed = probe::run(&files, options.uids).await;
         if let Err(reason) = &probed {
             tracing::error!("this machine can run no tasks: {reason}");
         }
         let packages = Packages::new(&files, credentials.clone(), masters.clone())?;
-        let secrets = secrets::TaskSecrets::new(&files, credentials.clone(), masters.clone());
+        let secrets = secrets::TaskSecrets::new(&files, connection);
         let provided = Provided { clients: clients.clone(), packages: packages.clone(), secrets };
         let driver = driver::start(files.clone(), provided, machine, options.uids, probed)?;
         let cell = credentials.credentials().cell().to_owned();

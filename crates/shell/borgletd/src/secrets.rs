@@ -14,8 +14,8 @@ use borglet::Launch;
 use linux::Isolation;
 use linux::record::{Bind, SecretVariable};
 use model::InstanceId;
-use process::renewal::{self, Masters, explained};
-use rpc::Rotating;
+use process::master_connection::MasterConnection;
+use process::renewal::explained;
 use rpc::service::enrolment_client::EnrolmentClient;
 use tokio::time::{Instant, sleep};
 use tonic::{Code, Status};
@@ -39,8 +39,7 @@ const MODE: u32 = 0o400;
 pub(super) struct TaskSecrets(Arc<Inner>);
 
 struct Inner {
-    credentials: Rotating,
-    masters: Masters,
+    masters: MasterConnection,
     directory: PathBuf,
     isolation: Isolation,
 }
@@ -57,9 +56,9 @@ pub(super) struct FoundSecrets {
 }
 
 impl TaskSecrets {
-    pub(super) fn new(files: &Files, credentials: Rotating, masters: Masters) -> Self {
+    pub(super) fn new(files: &Files, masters: MasterConnection) -> Self {
         let (directory, isolation) = (directory(files), files.isolation);
-        Self(Arc::new(Inner { credentials, masters, directory, isolation }))
+        Self(Arc::new(Inner { masters, directory, isolation }))
     }
 
     /// Gets the secrets of a task that is about to start.
@@ -68,7 +67,7 @@ impl TaskSecrets {
             return Ok(FoundSecrets::default());
         }
         let spec = &launch.desired.spec;
-        let found = match self.ask(launch.instance).await {
+        let found = match self.ask(launch.instance, false).await {
             Ok(v1::OpenSecretsResponse { secrets, names }) => {
                 let has_secrets = !spec.secrets.is_empty() || !spec.secret_env.is_empty();
                 let found = match has_secrets {
@@ -86,13 +85,13 @@ impl TaskSecrets {
     }
 
     /// Reads the secrets of a running task again, and writes those in files. Notes whether one has another content,
-    /// and returns what names stand for now.
+    /// and returns what names stand for now, without those that stand for nothing.
     pub(super) async fn read_again(
         &self,
         launch: &Launch,
         changed: &mut bool,
     ) -> anyhow::Result<BTreeMap<String, String>> {
-        let answer = self.ask(launch.instance).await?;
+        let answer = self.ask(launch.instance, true).await?;
         let contents = by_name(answer.secrets);
         let own = self.of(launch.instance);
         for (position, name) in launch.desired.spec.secrets.values().enumerate() {
@@ -120,18 +119,19 @@ impl TaskSecrets {
     }
 
     /// Asks the masters until one answers, for as long as a start can wait.
-    async fn ask(&self, instance: InstanceId) -> anyhow::Result<v1::OpenSecretsResponse> {
+    async fn ask(
+        &self,
+        instance: InstanceId,
+        again: bool,
+    ) -> anyhow::Result<v1::OpenSecretsResponse> {
         let until = Instant::now() + PATIENCE;
         loop {
-            let masters = self.0.masters.all();
-            ensure!(!masters.is_empty(), "this machine's Borglet knows no master");
-            let request = v1::OpenSecretsRequest { instance: Some(instance.into()) };
+            let masters = &self.0.masters;
+            ensure!(!masters.masters().all().is_empty(), "this machine's Borglet knows no master");
+            let request = v1::OpenSecretsRequest { instance: Some(instance.into()), again };
             let open =
                 async |channel, request| EnrolmentClient::new(channel).open_secrets(request).await;
-            let credentials = &self.0.credentials;
-            let answered =
-                renewal::ask_each(&masters, credentials, &request, TIMEOUT, open, is_final).await;
-            let error = match answered {
+            let error = match masters.ask(&request, TIMEOUT, open, is_final).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };

@@ -11,6 +11,36 @@ use linux::Isolation;
 use linux::record::Bind;
 use linux::task::TaskDirectory;
 
+/// Exists while the files of a running task are read again.
+const READING: &str = "reading-again";
+
+/// Notes that the files of a running task are read again, until [`end_reading`]. Returns whether that was noted already:
+/// what was read then may be written in part, or not told.
+pub(super) fn begin_reading(task: &TaskDirectory) -> anyhow::Result<bool> {
+    let path = task.path().join(READING);
+    match File::options().write(true).create_new(true).open(&path) {
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(true),
+        Err(error) => Err(error).with_context(|| format!("cannot create {}", path.display())),
+    }
+}
+
+/// Whether a Borglet that has ended was reading the files of a task again.
+pub(super) fn is_reading(task: &TaskDirectory) -> bool {
+    task.path().join(READING).exists()
+}
+
+/// All files are written.
+pub(super) fn end_reading(task: &TaskDirectory) -> anyhow::Result<()> {
+    let path = task.path().join(READING);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The name of the directory of a task with the files that it brings.
 const DIRECTORY: &str = "files";
 
@@ -45,7 +75,8 @@ pub(super) fn remove(task: &TaskDirectory) {
 }
 
 /// Writes the files of a running task again. What its jail shows are these files themselves, so they stay the same
-/// files: one that is read meanwhile may have its old end. Notes whether one has another content.
+/// files: one that is read meanwhile may have its old end. One that refers to a name that stands for nothing now stays
+/// as it is. Notes whether one has another content.
 pub(super) fn rewrite_all(
     task: &TaskDirectory,
     launch: &Launch,
@@ -53,6 +84,9 @@ pub(super) fn rewrite_all(
 ) -> anyhow::Result<()> {
     let directory = task.path().join(DIRECTORY);
     for (position, file) in launch.files().enumerate() {
+        if !file.is_complete {
+            continue;
+        }
         let path = directory.join(position.to_string());
         *changed |= rewrite(&path, &file.content)?;
     }

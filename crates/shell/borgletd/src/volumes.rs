@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use linux::Isolation;
 use linux::disk::Disk;
 use linux::mark::{self as marks, MarkText};
 use linux::record::Bind;
-use model::{Bytes, VolumeFill, VolumeMount, VolumeName, VolumePath};
+use model::{Bytes, VolumeFault, VolumeFill, VolumeMount, VolumeName, VolumePath};
 use rpc::Identity;
 use tokio::sync::mpsc;
 
@@ -25,7 +26,7 @@ const MEASURE: Duration = Duration::from_secs(20);
 /// Measures how full the volumes are until the receiver is gone, and reports what has changed.
 pub(crate) fn watch(files: Files, to_driver: mpsc::Sender<Message>) -> anyhow::Result<()> {
     let run = move || {
-        let mut told: Vec<VolumeFill> = Vec::new();
+        let (mut told, mut orders): (Vec<VolumeFill>, u64) = (Vec::new(), 0);
         while !to_driver.is_closed() {
             let found = measured(&files.volumes.all());
             let differs = |new: &VolumeFill| {
@@ -36,24 +37,51 @@ pub(crate) fn watch(files: Files, to_driver: mpsc::Sender<Message>) -> anyhow::R
                 told.clone_from(&found);
                 let _gone = to_driver.blocking_send(Message::Input(Input::Volumes(found)));
             }
-            std::thread::sleep(MEASURE);
+            orders = files.volumes.wait(orders, MEASURE);
         }
     };
     let thread = std::thread::Builder::new().name("volumes".to_owned());
     thread.spawn(run).context("cannot start the thread that measures volumes").map(drop)
 }
 
-/// How full the file systems of directories are; without those that cannot be measured.
+/// How full the file systems of directories are, and whether tasks can have these.
 fn measured(volumes: &BTreeMap<VolumeName, VolumePath>) -> Vec<VolumeFill> {
     let of = |(name, path): (&VolumeName, &VolumePath)| {
         let path = Path::new(path.as_str());
-        let disk = Disk::of(path).ok()?;
-        let (used, size) = (disk.bytes.saturating_sub(disk.free_bytes), disk.bytes);
+        let fault = fault(path);
+        let disk = Disk::of(path).ok().filter(|_| is_readable(fault));
+        let (used, size) = match disk {
+            Some(disk) => (disk.bytes.saturating_sub(disk.free_bytes), disk.bytes),
+            None => (0, 0),
+        };
         let device = |path: &Path| fs::metadata(path).map(|found| found.dev()).ok();
-        let is_part = device(path) == path.parent().and_then(device);
-        Some(VolumeFill { volume: name.clone(), used: Bytes(used), size: Bytes(size), is_part })
+        let is_part = size > 0 && device(path) == path.parent().and_then(device);
+        let (volume, used, size) = (name.clone(), Bytes(used), Bytes(size));
+        VolumeFill { volume, used, size, is_part, fault }
     };
-    volumes.iter().filter_map(of).collect()
+    volumes.iter().map(of).collect()
+}
+
+/// Why tasks cannot have a directory.
+fn fault(path: &Path) -> Option<VolumeFault> {
+    match fs::metadata(path) {
+        Ok(found) if !found.is_dir() => Some(VolumeFault::NotADirectory),
+        Ok(_) => match marks::is_read_only(path) {
+            Ok(false) => None,
+            Ok(true) => Some(VolumeFault::ReadOnly),
+            Err(_) => Some(VolumeFault::Inaccessible),
+        },
+        Err(error) => Some(match error.kind() {
+            ErrorKind::NotFound => VolumeFault::Missing,
+            ErrorKind::NotADirectory => VolumeFault::NotADirectory,
+            _ => VolumeFault::Inaccessible,
+        }),
+    }
+}
+
+/// Whether there is a file system to measure.
+fn is_readable(fault: Option<VolumeFault>) -> bool {
+    matches!(fault, None | Some(VolumeFault::ReadOnly))
 }
 
 impl Files {
@@ -149,4 +177,50 @@ fn is_empty(directory: &Path) -> std::io::Result<bool> {
         }
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_task_can_have_is_reported_with_the_reason() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let at = |name: &str| place.path().join(name);
+        fs::create_dir(at("data")).expect("it is new");
+        fs::write(at("file"), "x").expect("there is room");
+        let path = |name: &str| -> VolumePath {
+            at(name).to_str().expect("a text").parse().expect("the path of a volume")
+        };
+        let names = ["data", "file", "file/below", "none"];
+        let named = names.map(|name| {
+            let volume = name.replace('/', "-").parse::<VolumeName>().expect("a name");
+            (volume, path(name))
+        });
+        let found = measured(&BTreeMap::from(named));
+        let faults: Vec<_> = found.iter().map(|fill| (fill.volume.as_str(), fill.fault)).collect();
+        assert_eq!(
+            faults,
+            [
+                ("data", None),
+                ("file", Some(VolumeFault::NotADirectory)),
+                ("file-below", Some(VolumeFault::NotADirectory)),
+                ("none", Some(VolumeFault::Missing)),
+            ]
+        );
+        assert!(found.iter().all(|fill| (fill.size > Bytes(0)) == fill.fault.is_none()));
+    }
+
+    #[test]
+    fn a_volume_is_looked_at_as_soon_as_the_cell_says_it() {
+        let known = crate::known_volumes::KnownVolumes::default();
+        let waits = known.clone();
+        let waiting = std::thread::spawn(move || waits.wait(0, Duration::from_secs(60)));
+        let path = "/srv/data".parse().expect("a path");
+        let volume: VolumeName = "data".parse().expect("a name");
+        known.set(vec![borglet::VolumeDirectory { volume: volume.clone(), path }]);
+        assert_eq!(waiting.join().expect("it ends"), 1);
+        assert!(known.all().contains_key(&volume));
+        assert_eq!(known.wait(1, Duration::ZERO), 1);
+    }
 }

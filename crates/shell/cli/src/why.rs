@@ -8,7 +8,7 @@ use client::Target;
 use command::output::{self, Format, Listing};
 use command::{Done, Failure, with_cell};
 use model::{Bytes, Priority, Resources, Time};
-use present::{lost_starts, start_lost};
+use present::{not_started, start_lost};
 
 use super::WhyArgs;
 use super::moment::Moment;
@@ -115,7 +115,7 @@ fn first_reason(answer: &v1::WhyResponse) -> (bool, String) {
         return (true, format!("{name}  {} task{s} queued {until}\n", answer.queued));
     }
     if let (0, [first, ..]) = (answer.pending, answer.starting.as_slice()) {
-        let why = lost_starts(first.tries, first.last_end.as_ref()).unwrap_or_default();
+        let why = not_started(first).unwrap_or_default();
         return (true, format!("{name}  {}: {why}\n", started_again(first, answer)));
     }
     let s = if answer.pending == 1 { "" } else { "s" };
@@ -168,7 +168,7 @@ fn group_reason(group: &v1::PendingGroup, time: u64) -> (bool, String) {
     }
 }
 
-/// `2 of 5 tasks being started again (0-1)`.
+/// `2 of 5 tasks being started again (0-1)`; without `again` at their first start.
 fn started_again(group: &v1::StartingGroup, answer: &v1::WhyResponse) -> String {
     let tasks: u32 = group.tasks.iter().map(|range| range.last - range.first + 1).sum();
     let s = if answer.tasks == 1 { "" } else { "s" };
@@ -176,7 +176,8 @@ fn started_again(group: &v1::StartingGroup, answer: &v1::WhyResponse) -> String 
         true => String::new(),
         false => format!(" ({})", ranges(&group.tasks)),
     };
-    format!("{tasks} of {} task{s} being started again{which}", answer.tasks)
+    let again = if group.tries > 0 { " again" } else { "" };
+    format!("{tasks} of {} task{s} being started{again}{which}", answer.tasks)
 }
 
 /// Whether there is a reason why a task does not run.
@@ -257,7 +258,7 @@ fn show(answer: &v1::WhyResponse) -> String {
         );
     }
     for group in &answer.starting {
-        let Some(why) = lost_starts(group.tries, group.last_end.as_ref()) else { continue };
+        let Some(why) = not_started(group) else { continue };
         let _infallible = writeln!(text, "{name}: {}\n {why}", started_again(group, answer));
     }
     for group in &answer.groups {

@@ -19,7 +19,7 @@ use super::machines::{self, DevMachine};
 use super::names::process_name;
 use super::replicas::{self, Replica, Replicas, Spare};
 use super::reserved::{self, Reserved};
-use super::supervise::{BORGLET, Process, Processes, pid_file};
+use super::supervise::{BORGLET, Process, Processes, pid_file, remove_leftovers};
 
 /// Options of a dev cell.
 #[derive(Clone, Debug)]
@@ -214,6 +214,7 @@ impl DevCell {
 
     /// Starts the processes. They are restarted as long as `Supervisor::supervise` runs.
     pub fn start(&mut self) -> Result<(Client, Supervisor<'_>), Failure> {
+        remove_leftovers(&self.directory.join("run"));
         self.processes.start()?;
         let is_ready = Arc::new(AtomicBool::new(false));
         let client = Client {

@@ -67,6 +67,20 @@ pub(super) fn pid_file(run: &Path, process: &str) -> PathBuf {
     run.join(format!("{process}.pid"))
 }
 
+/// Removes what earlier processes have left beside their pid files: each keeps the blocks of the file before, and a kill
+/// leaves both.
+pub(super) fn remove_leftovers(run: &Path) {
+    for entry in std::fs::read_dir(run).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_left = |name: &str| name.starts_with('.') && name.ends_with(".pid.new");
+        if name.to_str().is_some_and(is_left)
+            && let Err(error) = std::fs::remove_file(entry.path())
+        {
+            eprintln!("cannot remove {}: {error}", entry.path().display());
+        }
+    }
+}
+
 /// The processes of the cell.
 pub(super) struct Processes(pub(super) Vec<Process>);
 
@@ -241,7 +255,10 @@ impl Process {
             eprintln!("the {} does not stop: killing it", self.name);
             child.kill().await?;
         }
-        let _absent = std::fs::remove_file(self.pid_file());
+        let file = self.pid_file();
+        let _absent = std::fs::remove_file(&file);
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let _absent = std::fs::remove_file(file.with_file_name(format!(".{name}.new")));
         Ok(())
     }
 }
@@ -275,5 +292,23 @@ impl Processes {
             process.stop().await?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_left_beside_pid_files_is_removed() {
+        let run = tempfile::tempdir().expect("a temporary directory");
+        for name in [".master.pid.new", ".m1.pid.new", "master.pid", ".other.new"] {
+            std::fs::write(run.path().join(name), "7").expect("there is room");
+        }
+        remove_leftovers(run.path());
+        let left = std::fs::read_dir(run.path()).expect("it is there").flatten();
+        let mut left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+        left.sort();
+        assert_eq!(left, [".other.new", "master.pid"]);
     }
 }

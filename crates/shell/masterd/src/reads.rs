@@ -6,6 +6,7 @@ pub(crate) mod moves;
 pub(crate) mod notices;
 pub(crate) mod problems;
 pub(crate) mod rejections;
+pub(crate) mod starting;
 pub(crate) mod updates;
 pub(crate) mod usage;
 pub(crate) mod views;

@@ -21,16 +21,50 @@ pub fn start_lost(
 }
 
 /// The same without the next start: it is being tried again.
-#[must_use]
-pub fn lost_starts(tries: u32, last_end: Option<&v1::End>) -> Option<String> {
+fn lost_starts(tries: u32, last_end: Option<&v1::End>) -> Option<String> {
     let v1::end::How::Lost(reason) = last_end?.how.as_ref()? else { return None };
     let times = if tries <= 1 { "once".to_owned() } else { format!("{tries} times") };
     Some(format!("could not start: {}; tried {times}", reason.escape_debug()))
 }
 
+/// Why tasks that have a machine do not run yet: the name for which they wait, or why their last start was lost.
+#[must_use]
+pub fn not_started(group: &v1::StartingGroup) -> Option<String> {
+    let lost = lost_starts(group.tries, group.last_end.as_ref());
+    match (group.waits_for.as_str(), lost) {
+        ("", lost) => lost,
+        // The last start was lost because it waited for the same.
+        (awaited, Some(lost)) if lost.contains(awaited) => Some(lost),
+        (awaited, Some(lost)) => Some(format!("{awaited}; {lost}")),
+        (awaited, None) => Some(awaited.to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_task_waits_for_is_shown_once() {
+        let end = |reason: &str| v1::End { how: Some(v1::end::How::Lost(reason.to_owned())) };
+        let awaited = "it waits for ${bns.db.host}: no job ana/db runs";
+        let lost = format!("no names: {awaited}");
+        for (waits_for, tries, last_end, shown) in [
+            ("", 0, None, None),
+            (awaited, 0, None, Some(awaited.to_owned())),
+            (awaited, 2, Some(end(&lost)), Some(format!("could not start: {lost}; tried 2 times"))),
+            (
+                awaited,
+                1,
+                Some(end("no image")),
+                Some(format!("{awaited}; could not start: no image; tried once")),
+            ),
+        ] {
+            let waits_for = waits_for.to_owned();
+            let group = v1::StartingGroup { tasks: Vec::new(), tries, last_end, waits_for };
+            assert_eq!(not_started(&group), shown);
+        }
+    }
 
     #[test]
     fn a_start_that_is_lost_is_shown_with_its_tries() {

@@ -17,6 +17,7 @@ pub mod arguments;
 pub mod clock;
 pub mod health;
 pub mod joining;
+pub mod master_connection;
 pub mod metrics;
 pub mod moment;
 pub mod notify;

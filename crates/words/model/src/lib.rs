@@ -92,7 +92,7 @@ pub use subnet::{Subnet, SubnetError};
 pub use time::{Span, Time};
 pub use update_action::UpdateAction;
 pub use volume::{
-    ClaimedVolumes, MachineVolume, MountPath, NoSuchContent, NoSuchSharing, VOLUME_PATH_BYTES_MAX,
-    VolumeClaim, VolumeContent, VolumeFill, VolumeMark, VolumeMount, VolumePath, VolumePathError,
-    VolumeSharing,
+    ClaimedVolumes, MachineVolume, MountPath, NoSuchContent, NoSuchFault, NoSuchSharing,
+    VOLUME_PATH_BYTES_MAX, VolumeClaim, VolumeContent, VolumeFault, VolumeFill, VolumeMark,
+    VolumeMount, VolumePath, VolumePathError, VolumeSharing,
 };

@@ -214,7 +214,67 @@ pub struct MachineVolume {
     pub sharing: VolumeSharing,
 }
 
-/// How full the file system of a volume's directory is, as its machine measures it from time to time.
+/// Why tasks cannot have the directory of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum VolumeFault {
+    /// There is nothing at its path.
+    Missing,
+    /// It is a file, or something else that is no directory.
+    NotADirectory,
+    /// Its machine's Borglet cannot look at it.
+    Inaccessible,
+    /// Nothing can be written there, so only tasks that ask for it `readOnly` can have it.
+    ReadOnly,
+}
+
+impl VolumeFault {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::Missing, Self::NotADirectory, Self::Inaccessible, Self::ReadOnly];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::NotADirectory => "not a directory",
+            Self::Inaccessible => "inaccessible",
+            Self::ReadOnly => "read-only",
+        }
+    }
+
+    /// Whether a task cannot have it that only reads it, or also writes.
+    #[must_use]
+    pub fn hinders(self, read_only: bool) -> bool {
+        !(read_only && self == Self::ReadOnly)
+    }
+}
+
+/// Not a word for what is wrong with a volume's directory.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "'{}' is not a fault of a volume's directory: it is missing, not a directory, inaccessible or read-only",
+    .0.escape_debug()
+)]
+pub struct NoSuchFault(String);
+
+impl FromStr for VolumeFault {
+    type Err = NoSuchFault;
+
+    fn from_str(text: &str) -> Result<Self, NoSuchFault> {
+        let found = Self::ALL.into_iter().find(|fault| fault.name() == text);
+        found.ok_or_else(|| NoSuchFault(text.to_owned()))
+    }
+}
+
+impl fmt::Display for VolumeFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// How full the file system of a volume's directory is, as its machine measures it from time to time; and whether tasks
+/// can have that directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VolumeFill {
     /// The volume.
@@ -225,6 +285,8 @@ pub struct VolumeFill {
     pub size: Bytes,
     /// Whether the volume is a part of it: then the rest counts, too.
     pub is_part: bool,
+    /// Why tasks cannot have it. What is not there has no size.
+    pub fault: Option<VolumeFault>,
 }
 
 impl VolumeFill {
@@ -232,7 +294,7 @@ impl VolumeFill {
     /// of the size.
     #[must_use]
     pub fn differs(&self, before: &Self) -> bool {
-        let same = |of: &Self| (of.volume.clone(), of.size, of.is_part);
+        let same = |of: &Self| (of.volume.clone(), of.size, of.is_part, of.fault);
         let change = self.used.0.abs_diff(before.used.0);
         same(self) != same(before) || change > 0 && change >= self.size.0 / 50
     }
@@ -390,6 +452,7 @@ mod tests {
             used: Bytes(used),
             size: Bytes(size),
             is_part: false,
+            fault: None,
         };
         for (before, after, differs) in [
             ((100, 1_000), (100, 1_000), false),

@@ -9,6 +9,7 @@ mod usage;
 pub use distribution::CpuDistribution;
 pub use order::{
     Desired, DesiredAlloc, Notice, Order, OrderRefused, Report, Stop, TaskReport, TaskStatus,
+    VolumeDirectory,
 };
 pub use usage::{
     Measured, SAMPLES_MAX, Usage, UsageSample, UsageSubject, UsageWindow, WINDOW, WINDOWS_MAX,

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use model::{
     Appclass, CellName, End, FinalUsage, InstanceId, JobName, MachineReport, NoticeReason,
-    PortName, Priority, Resources, Span, Stamp, StartLatency, UserName, VolumeMount,
+    PortName, Priority, Resources, Span, Stamp, StartLatency, UserName, VolumeMount, VolumeName,
+    VolumePath,
 };
 use spec::{LogSettings, Saver, TaskSpec};
 use thiserror::Error;
@@ -31,8 +32,19 @@ pub struct Order {
     pub settled: Vec<InstanceId>,
     /// The savers of ended instances that are to end, with their data, and who has asked for that.
     pub saver_ends: Arc<BTreeMap<InstanceId, UserName>>,
+    /// The volumes of the machine, in order of their names.
+    pub volumes: Vec<VolumeDirectory>,
     /// The settings for the output of all tasks; `None`: those that were in force before.
     pub logs: Option<LogSettings>,
+}
+
+/// A volume of the machine, and its directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeDirectory {
+    /// Its name.
+    pub volume: VolumeName,
+    /// The directory.
+    pub path: VolumePath,
 }
 
 /// Why an instance is to be stopped, and what bounds its notice.

@@ -108,6 +108,20 @@ impl Autoscale {
     }
 }
 
+impl Autoscale {
+    /// The same with at least so much memory, as a task needs whose scratch may take that.
+    #[must_use]
+    pub fn with_ram_from(self, least: Bytes) -> Self {
+        match self.bounds() {
+            Some((min, max)) if min.ram < least => Self::Constrained {
+                min: CpuRam { ram: least, ..min },
+                max: CpuRam { ram: max.ram.max(least), ..max },
+            },
+            _ => self,
+        }
+    }
+}
+
 /// `off`, `full`, or `constrained to 0.1 cores, 64 MiB … 2 cores, 1 GiB`.
 impl fmt::Display for Autoscale {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -27,6 +27,7 @@ pub use autoscale::AutoscaleProblem;
 pub use batch::BatchProblem;
 pub use cores::CoresProblem;
 pub use every_machine::EveryMachineProblem;
+pub use files::FilePathProblem;
 pub use logs::LogSettingsProblem;
 pub use outputs::OutputProblem;
 pub use volumes::VolumeProblem;
@@ -208,27 +209,20 @@ pub enum ProblemKind {
     #[error(transparent)]
     Cores(CoresProblem),
     /// A path at which no task can have a file.
-    #[error(
-        "is not a path for a file of a task: use an absolute path without '.', '..', empty parts and control \
-         characters, of at most {} bytes",
-        limits::TASK_FILE_PATH_BYTES_MAX
-    )]
-    BadFilePath,
-    /// A path that tasks have from the cell or the kernel.
-    #[error("is in {directory}, where tasks have no files of their own: choose another path")]
-    ReservedPath {
-        /// The directory.
-        directory: &'static str,
-    },
-    /// A file at or below the path of another one.
-    #[error("is at or below another file, {}: give each file a place of its own", .other.escape_debug())]
-    FileBelowFile {
-        /// The path of the other file.
-        other: String,
-    },
+    #[error(transparent)]
+    FilePath(#[from] FilePathProblem),
     /// A variable with a value and a secret.
     #[error("is in env, too: a variable has either a value or a secret")]
     SecretAndValue,
+    /// A secret or file of the task in the command of its saver.
+    #[error(
+        "has {what}, and a saver has no files and secrets of the job: it runs after the end of its task, so let the task \
+         itself save what needs them before it ends"
+    )]
+    NotOfSaver {
+        /// The path, or the variable.
+        what: String,
+    },
     /// A problem of autoscaling.
     #[error(transparent)]
     Autoscale(#[from] AutoscaleProblem),

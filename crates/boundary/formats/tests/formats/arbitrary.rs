@@ -320,16 +320,23 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
     let logs = (any_span(), bytes(), of(bytes()));
     let logs = of(logs.prop_map(|(keep, max, machine)| LogSettings { keep, max, machine }));
     let stamps = (stamp(), of(stamp()));
-    (stamps, vec(alloc, 0..3), vec(desired, 0..3), vec(stop, 0..3), settled, logs).prop_map(
-        |((stamp, overrules), allocs, tasks, stops, (settled, saver_ends), logs)| Order {
-            stamp,
-            overrules,
-            allocs,
-            tasks,
-            stops,
-            settled,
-            saver_ends: Arc::new(saver_ends),
-            logs,
+    let path = || Just("/srv/data".parse().expect("a path"));
+    let volume = (name(), path());
+    let volume = volume.prop_map(|(volume, path)| poll::VolumeDirectory { volume, path });
+    let tasks = (vec(desired, 0..3), vec(volume, 0..3));
+    (stamps, vec(alloc, 0..3), tasks, vec(stop, 0..3), settled, logs).prop_map(
+        |((stamp, overrules), allocs, (tasks, volumes), stops, (settled, saver_ends), logs)| {
+            Order {
+                stamp,
+                overrules,
+                allocs,
+                tasks,
+                stops,
+                settled,
+                saver_ends: Arc::new(saver_ends),
+                volumes,
+                logs,
+            }
         },
     )
 }

@@ -249,6 +249,7 @@ fn machine_report() -> MachineReport {
             used: Bytes(3 << 30),
             size: Bytes(10 << 30),
             is_part: true,
+            fault: None,
         }],
     }
 }

@@ -153,7 +153,7 @@ fn prepare(
     unshare(namespaces).map_err(nix("make the task's namespaces"))?;
     sethostname(&launch.hostname).map_err(nix("set the hostname"))?;
     let built = jail::build(launch, dir).map_err(|error| {
-        let whose = if error.is_of_image(&launch.jail.root) { PROGRAM } else { SET_UP };
+        let whose = if error.is_of_task(&launch.jail.root) { PROGRAM } else { SET_UP };
         StartFailure { whose, reason: error.to_string() }
     })?;
     for remark in built {

@@ -78,6 +78,12 @@ pub(crate) enum JailError {
     Cgroup(#[from] CgroupError),
     #[error("the jail cannot have a mount point at {}: {source}", target.display())]
     MountPoint { target: PathBuf, source: io::Error },
+    #[error(
+        "the task cannot have a file at {}: {source}; a system directory of the machine takes no new files: \
+         choose another path, such as one in /etc, /opt or /home/task, or run the job in an image",
+        target.display()
+    )]
+    NoPlace { target: PathBuf, source: io::Error },
     #[error("the jail cannot have its own {}: {source}", target.display())]
     NotReplaced { target: PathBuf, source: io::Error },
     #[error(transparent)]
@@ -98,13 +104,15 @@ pub(crate) enum JailError {
 }
 
 impl JailError {
-    /// Whether the task's image is the reason, so that every machine would say the same.
-    pub(crate) fn is_of_image(&self, root: &Root) -> bool {
+    /// Whether the task's image or description is the reason, so that every machine would say the same.
+    pub(crate) fn is_of_task(&self, root: &Root) -> bool {
+        let of_machine =
+            |source: &io::Error| source.raw_os_error().is_some_and(|is| OF_MACHINE.contains(&is));
         match self {
             Self::Account(_) => true,
+            Self::NoPlace { source, .. } => !of_machine(source),
             Self::MountPoint { source, .. } | Self::NotReplaced { source, .. } => {
-                let of_machine = source.raw_os_error().is_some_and(|is| OF_MACHINE.contains(&is));
-                matches!(root, Root::Image(_)) && !of_machine
+                matches!(root, Root::Image(_)) && !of_machine(source)
             }
             _ => false,
         }
@@ -208,7 +216,13 @@ fn show_binds(base: &Base, launch: &Launch, dir: &Path) -> Result<(), JailError>
     let home = base.mount_point(HOME_IN_JAIL, PlaceKind::Directory)?;
     home.with(|home| bind_at(&dir.join(HOME_DIRECTORY), home, true))?;
     for extra in &launch.jail.binds {
-        let place = base.mount_point(&extra.target, kind_of(&extra.source)?)?;
+        let place = base.mount_point(&extra.target, kind_of(&extra.source)?);
+        let place = place.map_err(|error| match (error, &launch.jail.root) {
+            (JailError::MountPoint { target, source }, Root::HostSystem) => {
+                JailError::NoPlace { target, source }
+            }
+            (error, _) => error,
+        })?;
         place.with(|target| bind_at(&extra.source, target, extra.writable))?;
     }
     Ok(())
@@ -300,21 +314,33 @@ mod tests {
     use crate::record::ImageRoot;
 
     #[test]
-    fn what_every_machine_would_say_is_of_the_image() {
+    fn what_every_machine_would_say_is_of_the_task() {
         let image = Root::Image(ImageRoot { layers: Vec::new(), user: String::new() });
         let failed = |number| JailError::MountPoint {
             target: PathBuf::from("/etc"),
             source: io::Error::from_raw_os_error(number),
         };
-        for (number, is_of_image) in [
+        let at = |number| JailError::NoPlace {
+            target: PathBuf::from("/usr/lib/a"),
+            source: io::Error::from_raw_os_error(number),
+        };
+        for (number, is_of_task) in [
+            (libc::EROFS, true),
+            (libc::ENOTDIR, true),
+            (libc::EISDIR, true),
+            (libc::ENOSPC, false),
+        ] {
+            assert_eq!(at(number).is_of_task(&Root::HostSystem), is_of_task, "{number}");
+        }
+        for (number, is_of_task) in [
             (libc::ENOTDIR, true),
             (libc::ELOOP, true),
             (libc::ENOSPC, false),
             (libc::EAGAIN, false),
             (libc::EINTR, false),
         ] {
-            assert_eq!(failed(number).is_of_image(&image), is_of_image, "{number}");
-            assert!(!failed(number).is_of_image(&Root::HostSystem), "{number}");
+            assert_eq!(failed(number).is_of_task(&image), is_of_task, "{number}");
+            assert!(!failed(number).is_of_task(&Root::HostSystem), "{number}");
         }
     }
 }

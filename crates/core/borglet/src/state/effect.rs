@@ -1,7 +1,7 @@
 //! What a Borglet has its shell do.
 
 use model::{InstanceId, Resources, Span, Stamp, UserName};
-use poll::{DesiredAlloc, Notice};
+use poll::{DesiredAlloc, Notice, VolumeDirectory};
 use spec::{LogPolicy, LogSettings};
 
 use super::{KeptData, Probe, Rule, SaverLaunch};
@@ -74,6 +74,8 @@ pub enum Effect {
     },
     /// Apply these settings to the logs of tasks that have ended.
     KeepLogs(LogSettings),
+    /// Look at these volumes from time to time; [`Input::Volumes`] follows when something has changed.
+    LookAtVolumes(Vec<VolumeDirectory>),
     /// Run a probe task; [`Input::Probed`] must follow.
     Probe,
     /// Create an alloc, or complete it; [`Input::AllocMade`] must follow.

@@ -22,6 +22,28 @@ fn names_are_filled_in_once_they_are_known() {
 }
 
 #[test]
+fn a_file_is_complete_once_all_its_names_are_known() {
+    let mut desired = desired(0, 31_000);
+    let spec = Arc::make_mut(&mut desired.spec);
+    for (path, text) in [
+        ("/a", "${task.index} $${bns.no.host}"),
+        ("/b", "${bns.db.host}"),
+        ("/c", "${bns.db.host} ${bns.web.host}"),
+    ] {
+        let content = spec::FileContent::Text(text.into());
+        let file = spec::TaskFile { content, mode: spec::FileMode::default() };
+        spec.files.insert(path.to_owned(), file);
+    }
+    let launch = Launch::new(desired, None, 200_000);
+    let complete = |launch: &Launch| launch.files().map(|file| file.is_complete).collect();
+    let known: Vec<bool> = complete(&launch);
+    assert_eq!(known, [true, false, false]);
+    let launch = launch.told([("bns.db.host".to_owned(), "10.0.0.7".to_owned())].into());
+    let known: Vec<bool> = complete(&launch);
+    assert_eq!(known, [true, true, false]);
+}
+
+#[test]
 fn a_running_task_reads_again_once_for_each_time_that_it_is_told() {
     let mut world = World::new();
     let told = |reads_again| Desired { reads_again, ..sized(0, 64) };

@@ -56,13 +56,16 @@ impl Change for SetLimits {
             cell.holds_lock(by, sequencer)?;
         }
         let Some(job) = cell.jobs.get(id) else { return Err(Rejection::NoSuchCollection(id)) };
-        let (before, bounds) = (CpuRam::of(job.spec.task.limit), job.spec.autoscale.bounds());
-        let Some((min, max)) = bounds else {
+        let before = CpuRam::of(job.spec.task.limit);
+        // What is in the scratch is memory of the task.
+        let scratch = job.spec.task.scratch.unwrap_or_default();
+        let autoscale = job.spec.autoscale.with_ram_from(scratch);
+        let Some((min, max)) = autoscale.bounds() else {
             let (owner, name) = (owner.clone(), name.clone());
             return Err(Rejection::NotAutoscaled { owner, name });
         };
         if limit.within((min, max)) != *limit {
-            let (owner, name, bounds) = (owner.clone(), name.clone(), job.spec.autoscale);
+            let (owner, name, bounds) = (owner.clone(), name.clone(), autoscale);
             return Err(Rejection::LimitOutOfBounds { owner, name, limit: *limit, bounds });
         }
         let mut spec = JobSpec::clone(&job.spec);

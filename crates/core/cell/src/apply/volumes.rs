@@ -141,6 +141,8 @@ impl Change for SetVolume {
         }
         let volume = Arc::clone(volume);
         events.add(Subject::Machine(id), EventKind::VolumeAdded { volume });
+        // It looks at the directory.
+        events.reorder(id);
         Ok(Reply::Done)
     }
 }
@@ -168,6 +170,7 @@ impl Change for RemoveVolume {
         }
         let volume = volume.clone();
         events.add(Subject::Machine(id), EventKind::VolumeRemoved { volume });
+        events.reorder(id);
         Ok(Reply::Done)
     }
 }
@@ -460,7 +463,8 @@ impl Cell {
             // A task with one volume that it may not leave stays with all of its volumes.
             let waits: Option<Vec<_>> = had.map(|request| request.elsewhere_after).collect();
             let id = self.machine_names.get(&bound.machine)?;
-            let available = is_available(&Offer::of(self.machines.get(*id)?));
+            let machine = self.machines.get(*id)?;
+            let available = is_available(&Offer::of(machine)) && !ask.waits_for_volume(machine);
             (!available).then_some(since + waits?.into_iter().max()?)
         };
         due().is_some_and(|due| due <= now)

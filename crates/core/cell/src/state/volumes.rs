@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use model::{
     ClaimedVolumes, InstanceId, JobName, MachineVolume, MountPath, TaskIndex, UserName,
-    VolumeClaim, VolumeContent, VolumeMark, VolumeName, VolumeSharing,
+    VolumeClaim, VolumeContent, VolumeFault, VolumeMark, VolumeName, VolumeSharing,
 };
 use spec::VolumeRequest;
 
@@ -89,6 +89,13 @@ pub enum NoVolume {
         /// The volume.
         volume: VolumeName,
     },
+    /// Tasks cannot have its directory, as the machine says.
+    Faulty {
+        /// The volume.
+        volume: VolumeName,
+        /// Why.
+        fault: VolumeFault,
+    },
     /// The data of the task is on another machine.
     Elsewhere {
         /// Where.
@@ -134,6 +141,9 @@ impl VolumeAsk {
         // Those that it has come first: nobody else takes them.
         for request in &self.requests {
             let had = bound.and_then(|bound| request.claimed(bound));
+            if let Some(name) = had {
+                usable(machine, name, request.read_only)?;
+            }
             found.extend(had.map(|name| (request.path.clone(), name.clone())));
         }
         for request in &self.requests {
@@ -148,7 +158,8 @@ impl VolumeAsk {
                 if found.iter().any(|(_, taken)| taken == name) {
                     continue;
                 }
-                match self.may_have(volume) {
+                let may = self.may_have(volume);
+                match may.and_then(|()| usable(machine, name, request.read_only)) {
                     Ok(()) => {
                         chosen = Some(name.clone());
                         break;
@@ -159,6 +170,16 @@ impl VolumeAsk {
             found.push((request.path.clone(), chosen.ok_or(why)?));
         }
         Ok(found)
+    }
+
+    /// Whether its machine says of a volume in which its data is that no task can have it now.
+    #[must_use]
+    pub fn waits_for_volume(&self, machine: &Machine) -> bool {
+        let Some(bound) = &self.bound else { return false };
+        self.requests.iter().any(|request| {
+            let had = request.claimed(bound);
+            had.is_some_and(|name| usable(machine, name, request.read_only).is_err())
+        })
     }
 
     fn may_have(&self, volume: &Volume) -> Result<(), NoVolume> {
@@ -185,6 +206,16 @@ impl VolumeAsk {
     }
 }
 
+/// Whether a task can have a volume, as its machine says: one of which it says nothing is usable.
+fn usable(machine: &Machine, volume: &VolumeName, read_only: bool) -> Result<(), NoVolume> {
+    let mut said = machine.report.volumes.iter();
+    let fault = said.find(|said| said.volume == *volume).and_then(|said| said.fault);
+    match fault.filter(|fault| fault.hinders(read_only)) {
+        None => Ok(()),
+        Some(fault) => Err(NoVolume::Faulty { volume: volume.clone(), fault }),
+    }
+}
+
 /// `has no volume data`, `has the volume data claimed by ana/db/0`, …
 impl std::fmt::Display for NoVolume {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -195,6 +226,9 @@ impl std::fmt::Display for NoVolume {
                 write!(f, "has the volume {volume} with data of {user}, which nobody has released")
             }
             Self::Full { volume } => write!(f, "has the volume {volume} claimed by too many tasks"),
+            Self::Faulty { volume, fault } => {
+                write!(f, "has the volume {volume}, which is {fault}")
+            }
             Self::Elsewhere { bound } => {
                 write!(f, "has not its data, which is in {bound}")
             }

@@ -166,3 +166,48 @@ fn a_task_is_told_where_another_job_has_moved() {
         CHANGE_INPUTS bns.db/0.address
     "#]]);
 }
+
+/// A read while a name stands for nothing records the secrets; the name counts as changed once it stands for something.
+#[test]
+fn a_secret_is_read_while_the_other_job_is_not_there() {
+    session(&expect![[r#"
+        > machine m1
+        (nothing)
+        > secret ana/tls 1 100
+        SET_SECRET ana/tls version 1
+        version 1
+        > submit ana/web 1 secrets=tls file=${bns.db/0.address} on-change=signal
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
+        > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        accepted
+        > read-secrets m1 1-0-1
+        READ_SECRET tls version 1
+        done
+        > started 1-0-1
+        START 1-0-1 on 1
+        > secret ana/tls 1 90
+        SET_SECRET ana/tls version 2
+        version 2
+        > tell-inputs 1
+        CHANGE_INPUTS secret tls version 2
+        > read-secrets m1 1-0-1
+        READ_SECRET tls version 2
+        done
+        > tell-inputs 1
+        (nothing)
+        > submit ana/db 1 ports=http
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
+        job 2
+        > assign 2-0-1 m1 31000
+        SCHEDULE job 2 on 1
+        SCHEDULE 2-0-1 on 1
+        accepted
+        > tell-inputs 1
+        CHANGE_INPUTS bns.db/0.address
+    "#]]);
+}

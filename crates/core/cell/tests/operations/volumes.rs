@@ -312,3 +312,36 @@ fn a_machine_that_leaves_takes_its_claims_along() {
         accepted
     "#]]);
 }
+
+/// A directory that its machine cannot use is no volume for a task, until the machine says otherwise.
+#[test]
+fn a_volume_that_its_machine_cannot_use_gets_no_task() {
+    session(&expect![[r#"
+        > volume m1 data /srv/data
+        ADD_VOLUME machine 1
+        done
+        > describe m1 volume=data:missing
+        (nothing)
+        > submit ana/db 1 volumes=data:/data
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
+        > assign 1-0-1 m1
+        refused: it does not fit on machine 1: has the volume data, which is missing
+        > describe m1 volume=data:file
+        (nothing)
+        > assign 1-0-1 m1
+        refused: it does not fit on machine 1: has the volume data, which is not a directory
+        > describe m1 volume=data:read-only
+        (nothing)
+        > assign 1-0-1 m1
+        refused: it does not fit on machine 1: has the volume data, which is read-only
+        > describe m1
+        (nothing)
+        > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        CLAIM_VOLUME machine 1
+        accepted
+    "#]]);
+}

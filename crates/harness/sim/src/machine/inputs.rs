@@ -14,9 +14,10 @@ pub(crate) const PATIENCE: Span = Span::from_secs(8);
 pub(crate) const TIMEOUT: Span = Span::from_secs(3);
 /// The delay before the next master is asked.
 pub(crate) const PAUSE: Span = Span::from_millis(200);
-/// How often a running task's Borglet tries to read again, and the delay between.
-pub(crate) const ROUNDS: u32 = 60;
+/// The delay before a running task's Borglet tries to read again, and after so many rounds.
 pub(crate) const RETRY: Span = Span::from_secs(5);
+pub(crate) const FREQUENT_ROUNDS: u32 = 60;
+pub(crate) const RARE_RETRY: Span = Span::from_secs(60);
 
 /// What a task has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +58,13 @@ pub(crate) enum AskedFor {
     Again { round: u32 },
 }
 
+impl AskedFor {
+    /// Whether the task runs already.
+    pub(crate) fn is_again(&self) -> bool {
+        matches!(self, Self::Again { .. })
+    }
+}
+
 /// A request that is not answered yet.
 #[derive(Debug)]
 pub(crate) struct Asking {
@@ -87,6 +95,8 @@ pub(crate) struct InputsRequest {
     pub(crate) machine: usize,
     pub(crate) boot: u64,
     pub(crate) instance: InstanceId,
+    /// Whether the task runs already.
+    pub(crate) again: bool,
     pub(crate) attempt: u64,
 }
 
@@ -95,9 +105,9 @@ pub(crate) struct InputsRequest {
 pub(crate) struct MachineInputs {
     pub(crate) read: BTreeMap<InstanceId, ReadInputs>,
     pub(crate) asking: BTreeMap<InstanceId, Asking>,
-    /// Running tasks whose Borglet ended while it was reading again: until the next change they may have what is older,
-    /// because the cell has recorded that it was read.
-    pub(crate) interrupted: BTreeSet<InstanceId>,
+    /// Running tasks for which a note says that their files are being read again. A Borglet that starts goes on with
+    /// it: the cell may have recorded that it was read.
+    pub(crate) noted: BTreeSet<InstanceId>,
     /// The replica that answered last.
     pub(crate) master: usize,
 }
@@ -108,19 +118,13 @@ impl MachineInputs {
         self.asking.clear();
         let is_there = |id: &InstanceId| processes.get(id).is_some_and(InstanceProcess::is_there);
         self.read.retain(|id, _| is_there(id));
+        self.noted.retain(is_there);
     }
 
     pub(crate) fn lose_power(&mut self) {
         self.asking.clear();
         self.read.clear();
-        self.interrupted.clear();
-    }
-
-    /// The Borglet ends.
-    pub(crate) fn interrupt(&mut self) {
-        let asking = std::mem::take(&mut self.asking).into_iter();
-        let again = asking.filter(|(_, asking)| matches!(asking.what, AskedFor::Again { .. }));
-        self.interrupted.extend(again.map(|(id, _)| id));
+        self.noted.clear();
     }
 
     /// The tasks whose start waits for an answer.
@@ -131,9 +135,13 @@ impl MachineInputs {
 }
 
 impl InstanceProcess {
-    /// It has read its secrets and names; variables only when it starts.
+    /// It has read its secrets and names; variables only when it starts. It keeps what a name stood for that stands for
+    /// nothing now.
     pub(crate) fn has_read(&self, before: Option<&ReadInputs>, opened: OpenedInputs) -> ReadInputs {
-        let OpenedInputs { secrets, names, epoch } = opened;
+        let OpenedInputs { secrets, mut names, epoch } = opened;
+        for (name, had) in before.into_iter().flat_map(|before| &before.names) {
+            names.entry(name.clone()).or_insert_with(|| had.clone());
+        }
         let spec = &self.launch.desired.spec;
         let of = |named: &BTreeMap<String, SecretName>| {
             let has = |name: &SecretName| Some((name.clone(), *secrets.get(name)?));

@@ -10,19 +10,21 @@ use spec::{JobSpec, NameReference, OnChange};
 
 use crate::injected_bug::InjectedBug;
 use crate::machine::inputs::{
-    AskedFor, Asking, InputsAnswer, InputsRequest, InputsStep, OpenedInputs, PATIENCE, PAUSE,
-    RETRY, ROUNDS, ReadInputs, TIMEOUT,
+    AskedFor, Asking, FREQUENT_ROUNDS, InputsAnswer, InputsRequest, InputsStep, OpenedInputs,
+    PATIENCE, PAUSE, RARE_RETRY, RETRY, ReadInputs, TIMEOUT,
 };
 use crate::machine::{InstanceProcess, MachineEvent, ProcessPhase, TaskStep};
 use crate::network::{Fate, Node};
 use crate::world::master::Requester;
 use crate::world::{Event, World, number_of};
 
-/// What an instance on a machine would read in a state of the cell.
+/// What an instance on a machine would read in a state of the cell: if it runs already, without the names that stand for
+/// nothing.
 fn open(
     cell: &Cell,
     machine: &MachineName,
     instance: InstanceId,
+    again: bool,
 ) -> Result<OpenedInputs, InputsAnswer> {
     let (owner, spec) = cell.placed_on(machine, instance).map_err(|_| InputsAnswer::Never)?;
     let mut secrets = BTreeMap::new();
@@ -33,8 +35,11 @@ fn open(
     }
     let mut names = BTreeMap::new();
     for name in spec.task(instance.index).names() {
-        let value = cell.resolve(owner, &name).map_err(|_| InputsAnswer::Later)?;
-        names.insert(name, value);
+        match cell.resolve(owner, &name) {
+            Ok(value) => drop(names.insert(name, value)),
+            Err(_) if again => {}
+            Err(_) => return Err(InputsAnswer::Later),
+        }
     }
     let epoch = model::RestoreEpoch::NEVER;
     Ok(OpenedInputs { secrets, names, epoch })
@@ -45,6 +50,9 @@ impl<C: Codec> World<C> {
     /// The Borglet of a machine begins to ask.
     pub(crate) fn asks_for_inputs(&mut self, number: usize, instance: InstanceId, what: AskedFor) {
         let (inputs, until) = (&mut self.machines[number].inputs, self.now + PATIENCE);
+        if what.is_again() {
+            inputs.noted.insert(instance);
+        }
         let asking = Asking { what, attempt: 0, host: inputs.master, until };
         inputs.asking.insert(instance, asking);
         self.send_for_inputs(number, instance);
@@ -55,13 +63,13 @@ impl<C: Codec> World<C> {
         let (now, machine) = (self.now, &mut self.machines[number]);
         let Some(asking) = machine.inputs.asking.get_mut(&instance) else { return };
         asking.attempt = attempt;
-        let (boot, host) = (machine.boot, asking.host);
+        let (boot, host, again) = (machine.boot, asking.host, asking.what.is_again());
         let step = InputsStep::TimesOut;
         let event = MachineEvent::Inputs { boot, instance, attempt, step };
         self.agenda.at(now + TIMEOUT, Event::OnMachine { machine: number, event });
         let fate = self.network.send(Node::Machine(number), Node::Master(host));
         if let Fate::Arrives(delay, _) = fate {
-            let asked = InputsRequest { host, machine: number, boot, instance, attempt };
+            let asked = InputsRequest { host, machine: number, boot, instance, again, attempt };
             self.agenda.at(now + delay, Event::InputsAsked(asked));
         }
     }
@@ -114,7 +122,7 @@ impl<C: Codec> World<C> {
             self.invariants.violated(wrong);
         }
         machine.inputs.read.insert(instance, read);
-        machine.inputs.interrupted.remove(&instance);
+        machine.inputs.noted.remove(&instance);
         self.counts.input_reads += 1;
         if let AskedFor::Start { begins, step } = asking.what {
             let event = MachineEvent::Task { boot: machine.boot, instance, step };
@@ -136,12 +144,12 @@ impl<C: Codec> World<C> {
         let in_time = may_help && now + PAUSE < asking.until;
         let after = match &mut asking.what {
             _ if in_time => PAUSE,
-            AskedFor::Again { round } if *round + 1 < ROUNDS => {
+            AskedFor::Again { round } => {
                 *round += 1;
-                asking.until = now + RETRY + PATIENCE;
-                RETRY
+                let after = if *round < FREQUENT_ROUNDS { RETRY } else { RARE_RETRY };
+                asking.until = now + after + PATIENCE;
+                after
             }
-            AskedFor::Again { .. } => return drop(machine.inputs.asking.remove(&instance)),
             AskedFor::Start { .. } => {
                 let reason = "it gets no secrets and addresses".to_owned();
                 let end = End::Lost { reason };
@@ -163,14 +171,21 @@ impl<C: Codec> World<C> {
             self.invariants.ended(instance, &end);
             self.task_ended(number, instance, &end);
         }
-        self.machines[number].inputs.interrupt();
+    }
+
+    /// A Borglet that starts reads again what was not written when another one ended.
+    pub(crate) fn interrupted_reads(&mut self, number: usize) {
+        let noted = self.machines[number].inputs.noted.clone();
+        for instance in noted {
+            self.asks_for_inputs(number, instance, AskedFor::Again { round: 0 });
+        }
     }
 
     /// The Borglet learns that a task has ended, and removes what it had read.
     pub(crate) fn inputs_end(&mut self, number: usize, instance: InstanceId) {
         let inputs = &mut self.machines[number].inputs;
         inputs.asking.remove(&instance);
-        inputs.interrupted.remove(&instance);
+        inputs.noted.remove(&instance);
         if self.injected_bug != Some(InjectedBug::SecretAfterRemoval) {
             inputs.read.remove(&instance);
         }
@@ -187,7 +202,7 @@ impl<C: Codec> World<C> {
         };
         // What cannot be opened here is not recorded as read.
         if cell.placed_on(&machine, asked.instance).is_ok()
-            && let Err(why) = open(cell, &machine, asked.instance)
+            && let Err(why) = open(cell, &machine, asked.instance, asked.again)
         {
             return self.answer_inputs(&asked, why);
         }
@@ -201,13 +216,15 @@ impl<C: Codec> World<C> {
         let machine = &self.machines[asked.machine].name;
         let master = &self.masters[asked.host];
         let answer = match (outcome, master.cell()) {
-            (Outcome::Request(Ok(_)), Some(cell)) => match open(cell, machine, asked.instance) {
-                Ok(opened) => {
-                    let epoch = master.disk.restore_epoch;
-                    InputsAnswer::Opened(Box::new(OpenedInputs { epoch, ..opened }))
+            (Outcome::Request(Ok(_)), Some(cell)) => {
+                match open(cell, machine, asked.instance, asked.again) {
+                    Ok(opened) => {
+                        let epoch = master.disk.restore_epoch;
+                        InputsAnswer::Opened(Box::new(OpenedInputs { epoch, ..opened }))
+                    }
+                    Err(why) => why,
                 }
-                Err(why) => why,
-            },
+            }
             (Outcome::Request(Ok(_)), None) => InputsAnswer::Later,
             _ => InputsAnswer::Never,
         };
@@ -215,7 +232,7 @@ impl<C: Codec> World<C> {
     }
 
     pub(crate) fn answer_inputs(&mut self, asked: &InputsRequest, answer: InputsAnswer) {
-        let InputsRequest { host, machine, boot, instance, attempt } = *asked;
+        let InputsRequest { host, machine, boot, instance, attempt, .. } = *asked;
         let fate = self.network.send(Node::Master(host), Node::Machine(machine));
         if let Fate::Arrives(delay, _) = fate {
             let step = InputsStep::Answered(answer);
@@ -260,11 +277,8 @@ impl<C: Codec> World<C> {
             if !started || placement.stop.is_some() {
                 continue;
             }
-            // A master answers once all names stand for something: until then nothing is read.
-            if self.waits_for_name(cell, job, index) {
-                continue;
-            }
-            if inputs.told != inputs.done {
+            // Tasks that come and go elsewhere have it told again and again.
+            if inputs.told != inputs.done && !others_move(cell, job, index) {
                 return Some(format!("{id} was told to read again, and has not: {inputs:?}"));
             }
             let machine = cell.machine(placement.machine)?;
@@ -275,10 +289,6 @@ impl<C: Codec> World<C> {
             let Some(stale) = read.and_then(|read| stale(cell, job, on_change, read)) else {
                 continue;
             };
-            let interrupted = there.is_some_and(|there| there.inputs.interrupted.contains(&id));
-            if interrupted && (stale.is_name || cell.older_secrets(job, index).is_empty()) {
-                continue;
-            }
             if on_change == OnChange::Restart {
                 // It may be restarted, unless its update or its owner's rights forbid that.
                 let known = !cell.older_secrets(job, index).is_empty() || stale.is_name;
@@ -289,7 +299,7 @@ impl<C: Codec> World<C> {
                     continue;
                 }
             }
-            let told = format!("{on_change:?}, {inputs:?}, interrupted: {interrupted}");
+            let told = format!("{on_change:?}, {inputs:?}");
             return Some(format!("{id} runs with {} ({told})", stale.what));
         }
         None
@@ -337,6 +347,19 @@ fn stale(cell: &Cell, job: &Job, on_change: OnChange, read: &ReadInputs) -> Opti
             let what = format!("{has} for {name}, which is {is}");
             (!moves(cell, job, name)).then_some(Stale { what, is_name: true })
         })
+    })
+}
+
+/// Whether tasks of a job to which a task refers start or stop just now.
+fn others_move(cell: &Cell, job: &Job, index: TaskIndex) -> bool {
+    let names = job.described(index).task(index).names();
+    let others =
+        names.iter().filter_map(|name| cell.job_named(name.owner(&job.owner), &name.job.job));
+    others.flat_map(|other| other.tasks()).any(|(_, task)| match &task.state {
+        TaskState::Running(placement) => {
+            placement.stop.is_some() || !matches!(placement.phase, Phase::Started { .. })
+        }
+        TaskState::Queued { .. } | TaskState::Pending { .. } | TaskState::Dead { .. } => false,
     })
 }
 

@@ -69,6 +69,7 @@ impl<C: Codec> World<C> {
                 let machine = &mut self.machines[number];
                 if boot == machine.boot && machine.borglet.is_none() {
                     machine.start_borglet(self.now);
+                    self.interrupted_reads(number);
                     self.plan_tick(number);
                 }
             }

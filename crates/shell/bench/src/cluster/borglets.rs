@@ -409,6 +409,7 @@ fn simulated(effect: Effect, ends: &mut Ends, end: Time, counted: &mut Counters)
         | Effect::Retire { .. }
         | Effect::ReadAgain(_)
         | Effect::KeepLogs(_)
+        | Effect::LookAtVolumes(_)
         | Effect::ShareCpus(_)
         | Effect::CapCpu { .. }
         | Effect::MeasureData(_)

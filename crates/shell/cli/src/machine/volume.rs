@@ -236,12 +236,19 @@ fn size(volume: &v1::MachineVolume) -> String {
     }
 }
 
-/// `2 GiB of 10 GiB`, `disk: 30 GiB of 100 GiB` if it is a part of a file system.
+/// `2 GiB of 10 GiB`, `disk: 30 GiB of 100 GiB` if it is a part of a file system; `MISSING` if no task can have it.
 fn used(status: &v1::VolumeStatus) -> String {
     let Some(fill) = &status.fill else { return "-".to_owned() };
+    if !fill.fault.is_empty() && fill.size_bytes == 0 {
+        return fill.fault.to_uppercase();
+    }
     let amount = |bytes: u64| present::amount::bytes(i64::try_from(bytes).ok());
     let of = format!("{} of {}", amount(fill.used_bytes), amount(fill.size_bytes));
-    if fill.is_part { format!("disk: {of}") } else { of }
+    let of = if fill.is_part { format!("disk: {of}") } else { of };
+    match fill.fault.as_str() {
+        "" => of,
+        fault => format!("{}, {of}", fault.to_uppercase()),
+    }
 }
 
 /// `ana/db/0`, `ana/db/0 and 3 more`, `nobody; has data of ana`.

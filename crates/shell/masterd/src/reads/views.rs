@@ -17,6 +17,7 @@ use model::{
 };
 use placement::why::Group;
 
+use crate::reads::starting;
 use crate::reads::{problems, updates};
 
 /// How many of the user's own jobs, and of others', are searched for a nearest name.
@@ -254,11 +255,19 @@ pub(crate) fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -
                     && !silent =>
                 {
                     let cause = PendingCause::StartLost { tries: placement.lost_starts };
-                    (Some(Reason::Pending((&cause).into())), cause.to_string())
+                    let awaited = starting::AwaitedNames::of(cell, job).of_task(index);
+                    let text = match awaited {
+                        Some(awaited) => format!("{cause}; {awaited}"),
+                        None => cause.to_string(),
+                    };
+                    (Some(Reason::Pending((&cause).into())), text)
                 }
                 None if silent => {
                     let text = "its machine is unreachable".to_owned();
                     (Some(Reason::MachineUnreachable(v1::Nothing {})), text)
+                }
+                None if placement.phase == Phase::Starting => {
+                    (None, starting::AwaitedNames::of(cell, job).of_task(index).unwrap_or_default())
                 }
                 None => (None, older_secrets(cell, job, index)),
             };
@@ -391,45 +400,10 @@ pub(crate) fn why_pending(
         scored_task: 0,
         scores: Vec::new(),
         rejecting: rejecting(cell, job, chosen),
-        starting: starting_again(cell, job, chosen),
+        starting: starting::waiting(cell, job, chosen),
         without_task: without_task(cell, job),
         machines_without_task: number_without_task(job),
     }
-}
-
-/// How many groups of tasks that are being started again an answer has.
-const STARTING_GROUPS_MAX: usize = 20;
-
-/// The chosen tasks that are being started again after starts that were lost.
-fn starting_again(cell: &Cell, job: &Job, chosen: &TaskSelection) -> Vec<v1::StartingGroup> {
-    let one = |index: TaskIndex| v1::IndexRange { first: index.0, last: index.0 };
-    let mut groups: Vec<v1::StartingGroup> = Vec::new();
-    for index in chosen.of(job.size()) {
-        let placed = job.instance(index).and_then(|instance| cell.placement(instance));
-        let Some(placed) = placed.filter(|placed| {
-            placed.phase == Phase::Starting && placed.stop.is_none() && placed.lost_starts > 0
-        }) else {
-            continue;
-        };
-        let last = job.task(index).and_then(|task| task.last_incarnation.as_ref());
-        let Some(last_end) = last.map(|last| v1::End::from(&last.end)) else { continue };
-        let (tries, last_end) = (placed.lost_starts, Some(last_end));
-        let same = |group: &v1::StartingGroup| group.tries == tries && group.last_end == last_end;
-        let place = groups.iter().position(same);
-        let has_room = groups.len() < STARTING_GROUPS_MAX;
-        match place.and_then(|place| groups.get_mut(place)) {
-            Some(group) => match group.tasks.last_mut() {
-                Some(range) if range.last.checked_add(1) == Some(index.0) => range.last = index.0,
-                _ => group.tasks.push(one(index)),
-            },
-            None if has_room => {
-                groups.push(v1::StartingGroup { tasks: vec![one(index)], tries, last_end });
-            }
-            // Later tasks may still belong to the groups before.
-            None => {}
-        }
-    }
-    groups
 }
 
 /// The machines that reject the cell's orders and on which chosen tasks wait for their start.

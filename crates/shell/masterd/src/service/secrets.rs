@@ -8,8 +8,8 @@ use api::v1;
 use api::v1::past_question::Question;
 use cell::bounds::SEALED_BYTES_MAX;
 use cell::{
-    Cell, CellPermission, DeleteSecret, Job, NoAddress, Op, Outcome, Permission, Permitted,
-    Rejection, Reply, RequestId, ResealSecret, ResealedVersion, SetSecret,
+    Cell, CellPermission, DeleteSecret, Job, Op, Outcome, Permission, Permitted, Rejection, Reply,
+    RequestId, ResealSecret, ResealedVersion, SetSecret,
 };
 use model::{InstanceId, JobName, MachineName, Secret, SecretName, SecretVersion, UserName};
 use prost::Message as _;
@@ -23,6 +23,7 @@ use crate::caller::Caller;
 use crate::handle::Core;
 use crate::reads::Reads;
 use crate::reads::rejections::rejected;
+use crate::reads::starting::waits_for;
 use crate::request;
 use crate::secret_keys::SecretKeys;
 use crate::service::door::{Door, SMALL_BYTES};
@@ -256,13 +257,13 @@ pub(super) async fn open(
     request: Request<v1::OpenSecretsRequest>,
 ) -> Answer<v1::OpenSecretsResponse> {
     let machine = door.machine(&request)?;
-    let instance = request.get_ref().instance;
+    let v1::OpenSecretsRequest { instance, again } = *request.get_ref();
     let instance = instance.ok_or_else(|| Status::invalid_argument("no instance is given"))?.into();
     // What cannot be opened here is not read, and so not recorded as read.
     let view = door.core.view();
     if view.cell.placed_on(&machine, instance).is_ok() {
         opened(&view.cell, keys, &machine, instance)?;
-        named_in(&view.cell, &machine, instance)?;
+        named_in(&view.cell, &machine, instance, again)?;
     }
     let op = Op::ReadSecrets { machine: machine.clone(), instance };
     let index = match door.ask(request::Request::Enrolment(op), SMALL_BYTES).await? {
@@ -273,41 +274,26 @@ pub(super) async fn open(
     door.seen(index).await;
     let view = door.core.view();
     let secrets = opened(&view.cell, keys, &machine, instance)?;
-    let names = named_in(&view.cell, &machine, instance)?;
+    let names = named_in(&view.cell, &machine, instance, again)?;
     Ok(Response::new(v1::OpenSecretsResponse { secrets, names }))
 }
 
-/// What the names stand for to which the description of an instance refers, by what is in the braces.
+/// What the names stand for to which the description of an instance refers, by what is in the braces. One that runs
+/// already gets what there is: it is told once the other names stand for something again.
 fn named_in(
     cell: &Cell,
     machine: &MachineName,
     instance: InstanceId,
+    again: bool,
 ) -> Result<BTreeMap<String, String>, Status> {
     let (owner, spec) = cell.placed_on(machine, instance).map_err(|why| rejected(cell, &why))?;
-    let told = |name: &NameReference| {
-        let value = cell.resolve(owner, name);
+    let told = |name: &NameReference| match cell.resolve(owner, name) {
+        Ok(value) => Some(Ok((name.to_string(), value))),
+        Err(_) if again => None,
         // It may be there in a moment.
-        let value = value.map_err(|why| Status::unavailable(waits_for(owner, name, &why)))?;
-        Ok((name.to_string(), value))
+        Err(why) => Some(Err(Status::unavailable(waits_for(owner, name, &why)))),
     };
-    spec.task(instance.index).names().iter().map(told).collect()
-}
-
-/// `it waits for ${bns.db.port}: no job ana/db runs`.
-fn waits_for(owner: &UserName, name: &NameReference, why: &NoAddress) -> String {
-    let job = format!("{}/{}", name.owner(owner), name.job.job);
-    let task = name.task.map_or_else(|| job.clone(), |index| format!("{job}/{index}"));
-    let why = match why {
-        NoAddress::NoJob => format!("no job {job} runs"),
-        NoAddress::NoTask => format!("there is no task {task}"),
-        NoAddress::NotPlaced => format!("task {task} has no machine"),
-        NoAddress::NoneServes => format!("no task of {job} serves: see bourg bns get {job}"),
-        NoAddress::NoPort(port) => format!("{task} has no port {port}"),
-        NoAddress::WhichPort => {
-            format!("{task} does not have one port: name one, as in ${{bns.{task}.port.http}}")
-        }
-    };
-    format!("it waits for ${{{name}}}: {why}")
+    spec.task(instance.index).names().iter().filter_map(told).collect()
 }
 
 /// The newest versions of the secrets that the job of an instance names, which is placed on a machine.

@@ -104,11 +104,12 @@ fn why(asker: &PageClient, answer: &v1::WhyResponse) -> Markup {
 /// Tasks that are being started again.
 fn starting_again(answer: &v1::WhyResponse, group: &v1::StartingGroup) -> Markup {
     let tasks: u32 = group.tasks.iter().map(|range| range.last - range.first + 1).sum();
-    let why = present::lost_starts(group.tries, group.last_end.as_ref());
+    let why = present::not_started(group);
+    let again = if group.tries > 0 { " again" } else { "" };
     html! {
         div class="panel" {
             p {
-                strong { (tasks) " of " (counted(answer.tasks, "task")) " being started again" }
+                strong { (tasks) " of " (counted(answer.tasks, "task")) " being started" (again) }
                 @if tasks != answer.tasks { span class="muted" { ": " (ranges(&group.tasks)) } }
             }
             @if let Some(why) = why { p class="notice" { (why) } }

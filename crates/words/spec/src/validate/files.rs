@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use thiserror::Error;
+
 use super::{ProblemKind, Problems};
 use crate::path::Location;
 use crate::{HealthCheck, TaskSpec, limits, template};
@@ -16,6 +18,55 @@ const DIRECTORIES: [&str; 15] = [
     "/sbin", "/srv", "/usr", "/var",
 ];
 
+/// Directories of the machine that a task without an image sees, read-only.
+const OF_THE_MACHINE: [&str; 12] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/etc/ssl/certs",
+    "/etc/pki/tls/certs",
+    "/etc/pki/ca-trust/extracted",
+    "/etc/ca-certificates",
+    "/etc/alternatives",
+    "/etc/ld.so.conf.d",
+];
+
+/// Why no task can have a file at a path.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FilePathProblem {
+    /// It is no path of a file.
+    #[error(
+        "is not a path for a file of a task: use an absolute path without '.', '..', empty parts and control \
+         characters, of at most {} bytes",
+        limits::TASK_FILE_PATH_BYTES_MAX
+    )]
+    Malformed,
+    /// Tasks have it from the cell or the kernel.
+    #[error("is in {directory}, where tasks have no files of their own: choose another path")]
+    Reserved {
+        /// The directory.
+        directory: &'static str,
+    },
+    /// It is in a directory of the machine that takes no new files.
+    #[error(
+        "is in {directory}, which is the machine's and takes no new files: choose another path, such as one in /etc, \
+         /opt or /home/task, or give the job an image, in which a file can be anywhere"
+    )]
+    OfTheMachine {
+        /// The directory.
+        directory: &'static str,
+    },
+    /// It is at or below that of another one.
+    #[error("is at or below another file, {}: give each file a place of its own", .other.escape_debug())]
+    BelowFile {
+        /// The path of the other file.
+        other: String,
+    },
+}
+
 impl Problems {
     pub(super) fn files(&mut self, top: &Location<'_>, task: &TaskSpec) {
         let (files, secrets) = (top.field("files"), top.field("secrets"));
@@ -26,7 +77,7 @@ impl Problems {
         let mut all = 0_usize;
         for (path, file) in &task.files {
             let at = files.key(path);
-            self.path(&at, path);
+            self.path(&at, path, task);
             let bytes = match file.content.text() {
                 Some(text) => {
                     self.references(&at, text);
@@ -41,7 +92,7 @@ impl Problems {
         let unit = "bytes in all files with their references filled in";
         self.count(&files, all, limits::TASK_FILES_BYTES_MAX, unit);
         for path in task.secrets.keys() {
-            self.path(&secrets.key(path), path);
+            self.path(&secrets.key(path), path, task);
         }
         self.apart(top, task);
         let variables = top.field("secretEnv");
@@ -69,24 +120,24 @@ impl Problems {
             for path in paths {
                 let at = field_at.key(path);
                 if field == "secrets" && task.files.contains_key(path) {
-                    self.add(&at, ProblemKind::FileBelowFile { other: path.clone() });
+                    self.add(&at, FilePathProblem::BelowFile { other: path.clone() }.into());
                 }
                 let above = path.match_indices('/').map(|(end, _)| &path[..end]);
                 if let Some(other) = above.into_iter().find(|above| is_file(above)) {
                     let other = other.to_owned();
-                    self.add(&at, ProblemKind::FileBelowFile { other });
+                    self.add(&at, FilePathProblem::BelowFile { other }.into());
                 }
             }
         }
     }
 
-    fn path(&mut self, at: &Location<'_>, path: &str) {
+    fn path(&mut self, at: &Location<'_>, path: &str, task: &TaskSpec) {
         let parts = path.strip_prefix('/').map(|parts| parts.split('/'));
         let is_part = |part: &str| !matches!(part, "" | "." | "..") && part.len() <= 255;
         let fits =
             path.len() <= limits::TASK_FILE_PATH_BYTES_MAX && !path.chars().any(char::is_control);
         if !fits || !parts.is_some_and(|mut parts| parts.all(is_part)) {
-            return self.add(at, ProblemKind::BadFilePath);
+            return self.add(at, FilePathProblem::Malformed.into());
         }
         let is_in = |directory: &&str| {
             path.strip_prefix(*directory)
@@ -95,7 +146,11 @@ impl Problems {
         let is_directory = |directory: &&str| path == *directory;
         let reserved = RESERVED.into_iter().find(is_in);
         if let Some(directory) = reserved.or(DIRECTORIES.into_iter().find(is_directory)) {
-            self.add(at, ProblemKind::ReservedPath { directory });
+            return self.add(at, FilePathProblem::Reserved { directory }.into());
+        }
+        let of_the_machine = OF_THE_MACHINE.into_iter().find(is_in);
+        if let Some(directory) = of_the_machine.filter(|_| task.image.is_none()) {
+            self.add(at, FilePathProblem::OfTheMachine { directory }.into());
         }
     }
 
@@ -192,6 +247,18 @@ mod tests {
         ] {
             let says = with(&[(path, "x")]);
             assert!(says[0].contains("where tasks have no files of their own"), "{path}: {says:?}");
+        }
+        for path in ["/usr/lib/a", "/bin/a", "/lib64/a/b", "/etc/ssl/certs/own.pem"] {
+            let says = with(&[(path, "x")]);
+            assert!(says[0].contains("the machine's and takes no new files"), "{path}: {says:?}");
+            let in_an_image = problems(|job| {
+                job.task.files.insert(path.to_owned(), file("x"));
+                job.task.image = Some("app@1".parse().expect("an image"));
+            });
+            assert_eq!(in_an_image, [""; 0], "{path}");
+        }
+        for path in ["/usr-local/a", "/etc/ssl/own.pem", "/etc/alternatives.d/a"] {
+            assert_eq!(with(&[(path, "x")]), [""; 0], "{path}");
         }
         assert_eq!(
             with(&[("/etc/a", "x"), ("/etc/a/b", "x"), ("/etc/a-b", "x")]),

@@ -290,8 +290,11 @@ fn volumes(machine: &v1::MachineStatus) -> Markup {
                         @match &status.fill {
                             None => "-",
                             Some(fill) => {
-                                @if fill.is_part { "disk: " }
-                                (amount(fill.used_bytes)) " of " (amount(fill.size_bytes))
+                                @if !fill.fault.is_empty() { strong { (fill.fault) } " " }
+                                @if fill.size_bytes > 0 {
+                                    @if fill.is_part { "disk: " }
+                                    (amount(fill.used_bytes)) " of " (amount(fill.size_bytes))
+                                }
                             }
                         }
                     }
