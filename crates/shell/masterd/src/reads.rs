@@ -4,6 +4,7 @@
 pub(crate) mod drain_plan;
 pub(crate) mod notices;
 pub(crate) mod problems;
+pub(crate) mod reasons;
 pub(crate) mod rejections;
 pub(crate) mod updates;
 pub(crate) mod usage;

@@ -1,0 +1,220 @@
+//! The smallest change with which all pending tasks fit: what is found is compared with every change there is, each
+//! tried by submitting the changed job to a copy of the cell and placing its tasks one after the other.
+
+use cell::Cell;
+use cell::feasibility::CountedAt;
+use expect_test::expect;
+use model::{CollectionId, Dimension, Random, TaskIndex, TaskSelection, Time};
+use placement::why::{Change, for_all};
+use placement::{Engine, Settings, why};
+
+use super::{apply, cell};
+
+const NOW: Time = Time(1_000_000);
+/// A job asks for at least so much memory.
+const LEAST_MIB: u64 = 4;
+
+/// A job as a line of a script, without what a change leaves out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Asked {
+    tasks: u32,
+    priority: u32,
+    cpu: u64,
+    ram: u64,
+    constraint: bool,
+    per_machine: Option<u32>,
+    per_switch: Option<u32>,
+}
+
+impl Asked {
+    fn line(&self) -> String {
+        let Self { tasks, priority, cpu, ram, .. } = self;
+        let maximum = |name: &str, most: Option<u32>| {
+            most.map(|most| format!(" {name}={most}")).unwrap_or_default()
+        };
+        format!(
+            "submit ana/wants {tasks} priority={priority} cpu={cpu} ram={ram}{}{}{}",
+            if self.constraint { " on=gpu=h200" } else { "" },
+            maximum("per-machine", self.per_machine),
+            maximum("per-switch", self.per_switch),
+        )
+    }
+
+    fn with(&self, change: &[Change]) -> Self {
+        let mut asked = self.clone();
+        for part in change {
+            match part {
+                Change::Less { dimension: Dimension::Cpu, to, .. } => asked.cpu = *to,
+                Change::Less { to, .. } => asked.ram = *to >> 20,
+                Change::Without(_) => asked.constraint = false,
+                Change::HigherMaximum { place: CountedAt::Machine, to, .. } => {
+                    asked.per_machine = Some(*to);
+                }
+                Change::HigherMaximum { place: CountedAt::Switch, to, .. } => {
+                    asked.per_switch = Some(*to);
+                }
+            }
+        }
+        asked
+    }
+
+    /// How many of its tasks a scheduler places.
+    fn placed(&self, before: &Cell) -> u32 {
+        let mut cell = before.clone();
+        apply(&mut cell, &self.line());
+        let job = cell.jobs().last().expect("the job");
+        let mut engine = Engine::new(&cell, Settings::default());
+        engine.begin_pass(&cell, NOW);
+        let place = |index: u32| {
+            let index = TaskIndex(index);
+            let class = engine.join(&cell, job, index);
+            engine.place(&cell, class, job.instance(index)?, NOW)
+        };
+        let placed = (0..self.tasks).map_while(place).count();
+        u32::try_from(placed).expect("few")
+    }
+
+    /// Every change that is tried, with its cost.
+    fn changes(&self) -> Vec<(u64, Vec<Change>)> {
+        let cpu = |to| Change::Less { dimension: Dimension::Cpu, from: self.cpu, to };
+        let ram = |to: u64| Change::Less {
+            dimension: Dimension::Ram,
+            from: self.ram << 20,
+            to: to << 20,
+        };
+        let singles: Vec<Change> =
+            (1..self.cpu).map(cpu).chain((LEAST_MIB..self.ram).map(ram)).collect();
+        let mut all: Vec<Vec<Change>> = singles.iter().map(|less| vec![less.clone()]).collect();
+        for of_cpu in 1..32 {
+            for of_ram in 1..32 {
+                let less_ram = self.ram * of_ram / 32;
+                if less_ram >= LEAST_MIB {
+                    all.push(vec![cpu(self.cpu * of_cpu / 32), ram(less_ram)]);
+                }
+            }
+        }
+        for (place, maximum) in
+            [(CountedAt::Machine, self.per_machine), (CountedAt::Switch, self.per_switch)]
+        {
+            let Some(from) = maximum else { continue };
+            let higher = (from + 1..from + 12).map(|to| Change::HigherMaximum { place, from, to });
+            all.extend(higher.map(|change| vec![change]));
+        }
+        if self.constraint {
+            let job = cell("", &self.line());
+            let job = job.job(CollectionId(1)).expect("the job");
+            let dropped = Change::Without(job.spec.task.constraints[0].clone());
+            all.push(vec![dropped.clone()]);
+            all.extend(singles.iter().map(|less| vec![dropped.clone(), less.clone()]));
+        }
+        let mut all: Vec<(u64, Vec<Change>)> =
+            all.into_iter().map(|change| (change.iter().map(cost).sum(), change)).collect();
+        all.sort_by_key(|(cost, _)| *cost);
+        all
+    }
+}
+
+fn cost(change: &Change) -> u64 {
+    match change {
+        Change::Less { from, to, .. } => ((from - to) * 1_000_000).div_ceil(*from),
+        Change::HigherMaximum { from, to, .. } => 1_000_000 + u64::from(to - from),
+        Change::Without(_) => 2_000_000,
+    }
+}
+
+/// A cell of a few machines of two switches, with tasks on some of them.
+fn drawn(random: &mut Random) -> (Cell, Asked) {
+    let mut below = |most: u64| random.below(most);
+    let machines = 1 + below(4);
+    let mut lines = String::new();
+    for machine in 0..machines {
+        let (cpu, ram) = (40 + below(120), 40 + below(120));
+        let gpu = if below(2) == 0 { " is=gpu:h200" } else { "" };
+        let switch = below(2);
+        lines += &format!(
+            "machine m{machine} cpu={cpu} ram={ram} ports=none is=switch:s{switch}{gpu}\n"
+        );
+    }
+    let mut cell = cell(&lines, "");
+    for job in 0..below(3) {
+        let (cpu, ram) = (1 + below(40), 1 + below(40));
+        let machine = below(machines);
+        // Where it does not fit, the machine stays as it is.
+        let filled = format!("submit ana/fill{job} 1 priority=200 cpu={cpu} ram={ram}");
+        apply(&mut cell, &filled);
+        apply(&mut cell, &format!("assign {}-0-1 m{machine}", job + 1));
+    }
+    let maximum = |drawn: u64| (drawn > 0).then(|| u32::try_from(drawn).expect("small"));
+    let asked = Asked {
+        tasks: u32::try_from(1 + below(6)).expect("small"),
+        priority: if below(2) == 0 { 200 } else { 110 },
+        cpu: 33 + below(32),
+        ram: 33 + below(32),
+        constraint: below(3) == 0,
+        per_machine: maximum(below(3)),
+        per_switch: maximum(below(4)),
+    };
+    (cell, asked)
+}
+
+#[test]
+fn the_change_that_is_found_makes_all_fit_and_no_smaller_one_does() {
+    let mut random = Random::new(7);
+    let (mut found_some, mut found_none) = (0, 0);
+    for number in 0..60 {
+        let (before, asked) = drawn(&mut random);
+        let mut with_job = before.clone();
+        apply(&mut with_job, &asked.line());
+        let job = with_job.jobs().last().expect("the job");
+        let groups = why(&with_job, job, &TaskSelection::All, NOW).groups;
+        let all = for_all(&with_job, job, &groups[0], NOW);
+        assert_eq!(all.fit, asked.placed(&before), "cell {number}: {asked:?}");
+        if all.fit == asked.tasks {
+            assert!(all.change.is_empty(), "cell {number}: {asked:?}: {all:?}");
+            continue;
+        }
+        let fits = |change: &[Change]| asked.with(change).placed(&before) == asked.tasks;
+        let smallest = asked.changes().into_iter().find(|(_, change)| fits(change));
+        let expected = smallest.as_ref().map(|(cost, _)| *cost);
+        let is = (!all.change.is_empty()).then(|| all.change.iter().map(cost).sum::<u64>());
+        assert_eq!(is, expected, "cell {number}: {asked:?}: {all:?} and {smallest:?}");
+        match is {
+            Some(_) => {
+                assert!(fits(&all.change), "cell {number}: {asked:?}: {all:?}");
+                found_some += 1;
+            }
+            None => found_none += 1,
+        }
+    }
+    assert!(found_some > 20 && found_none > 0, "{found_some} and {found_none}");
+}
+
+#[test]
+fn the_change_for_all_is_shown_with_both_of_its_fields() {
+    let explained = |machines: &str, jobs: &str| {
+        let cell = cell(machines, jobs);
+        let job = cell.jobs().last().expect("the job");
+        let groups = why(&cell, job, &TaskSelection::All, NOW).groups;
+        let all = for_all(&cell, job, &groups[0], NOW);
+        let change: Vec<String> = all.change.iter().map(ToString::to_string).collect();
+        format!("{} of {} fit; {}\n", all.fit, all.tasks, change.join(" and "))
+    };
+    let three = "machine m1 cpu=4000 ram=8192 ports=none
+         machine m2 cpu=4000 ram=8192 ports=none
+         machine m3 cpu=3500 ram=7680 ports=none";
+    let shown = explained(three, "submit ana/web 2 priority=200 cpu=4000 ram=8192")
+        + &explained(three, "submit ana/web 3 priority=200 cpu=4000 ram=8192")
+        + &explained(three, "submit ana/web 6 priority=200 cpu=1000 ram=4096")
+        + &explained(three, "submit ana/web 6 priority=200 cpu=1000 ram=1024 per-machine=1")
+        + &explained(three, "submit ana/web 1 priority=200 cpu=1000 ram=1024 on=gpu=h200")
+        + &explained(three, "submit ana/web 100000 priority=200 cpu=1000 ram=1024");
+    expect![[r#"
+        2 of 2 fit; 
+        2 of 3 fit; cpu 4 cores → 3.5 cores and ram 8 GiB → 7.5 GiB
+        5 of 6 fit; ram 4 GiB → 3.7 GiB
+        3 of 6 fit; maxPerMachine 1 → 2
+        0 of 1 fit; without gpu = "h200"
+        11 of 100000 fit; 
+    "#]]
+    .assert_eq(&shown);
+}
