@@ -39,6 +39,6 @@ pub use kept::{Kept, WAIT_MAX};
 pub use score::{Policy, Term, Terms, Weights};
 pub use scores::{Scored, scores};
 pub use settings::Settings;
-pub use shapes::{LargestTask, Shape, Shapes, shapes};
+pub use shapes::{LargestTask, ShapeCount, Shapes, shapes};
 pub use spelling::{NearSpelling, near_spellings};
 pub use why::why;

@@ -10,14 +10,14 @@ use crate::Kept;
 
 /// What a machine or an alloc offers to the tasks of a job.
 #[derive(Clone, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct OpenPlace<'a> {
     /// All that is free there.
     pub(crate) offer: Offer<'a>,
     /// What of that is kept for tasks of higher priority that are retried soon.
     pub(crate) kept: Vec<&'a Kept>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> OpenPlace<'a> {
     /// What is free there without what is kept.
     pub(crate) fn left(&self) -> Offer<'a> {
         self.kept.iter().fold(self.offer, |offer, kept| kept.taken_from(offer))
@@ -25,9 +25,9 @@ impl<'a> Place<'a> {
 }
 
 /// Where tasks of a job may run: machines, or the allocs of its alloc set that are on a machine.
-pub(crate) struct Places<'a> {
+pub(crate) struct OpenPlaces<'a> {
     /// The machines or allocs.
-    pub(crate) all: Vec<Place<'a>>,
+    pub(crate) all: Vec<OpenPlace<'a>>,
     /// Number of allocs that are on no machine, or about to leave it.
     pub(crate) unplaced_allocs: usize,
 }
@@ -39,16 +39,16 @@ pub(crate) fn places<'a>(
     ask: &Request<'_>,
     priority: Priority,
     kept: &'a BTreeMap<MachineId, Vec<Kept>>,
-) -> Places<'a> {
+) -> OpenPlaces<'a> {
     let Some(set) = job.alloc_set.and_then(|set| cell.job(set)) else {
         let own = ask.machine;
         let machines = cell.machines().filter(|it| own.is_none_or(|own| own == it.id));
         let place = |machine: &'a std::sync::Arc<cell::Machine>| {
             let kept = kept.get(&machine.id).into_iter().flatten();
             let kept = kept.filter(|kept| kept.is_from(priority)).collect();
-            Place { offer: Offer::to(cell, job, machine), kept }
+            OpenPlace { offer: Offer::to(cell, job, machine), kept }
         };
-        return Places { all: machines.map(place).collect(), unplaced_allocs: 0 };
+        return OpenPlaces { all: machines.map(place).collect(), unplaced_allocs: 0 };
     };
     let (mut all, mut unplaced_allocs) = (Vec::new(), 0);
     for (index, alloc) in set.tasks() {
@@ -62,9 +62,9 @@ pub(crate) fn places<'a>(
         };
         let colocated = Colocated::of(cell, job, machine);
         let offer = Offer { colocated, ..Offer::within(cell, machine, alloc) };
-        all.push(Place { offer, kept: Vec::new() });
+        all.push(OpenPlace { offer, kept: Vec::new() });
     }
-    Places { all, unplaced_allocs }
+    OpenPlaces { all, unplaced_allocs }
 }
 
 /// What an offer leaves after that many tasks with a request; `None` if a check other than those of amounts allows

@@ -20,14 +20,14 @@ pub struct Shapes {
     /// The band.
     pub band: Band,
     /// For each size, how many tasks of it fit if nothing else is placed.
-    pub sizes: Vec<Shape>,
+    pub sizes: Vec<ShapeCount>,
     /// The largest single task, as the product of cores and memory; `None` if nothing fits.
     pub largest: Option<LargestTask>,
 }
 
 /// A size of tasks, and how many fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct ShapeCount {
     /// The limit of each task.
     pub limit: Resources,
     /// How many tasks of it fit.
@@ -61,7 +61,10 @@ pub fn shapes(cell: &Cell, bands: &[Band], now: Time) -> Vec<Shapes> {
                 ram: Bytes(gib << 30),
                 ..Resources::default()
             };
-            Shape { limit, tasks: tasks_that_fit(&request(priority, limit), &offers, u32::MAX) }
+            ShapeCount {
+                limit,
+                tasks: tasks_that_fit(&request(priority, limit), &offers, u32::MAX),
+            }
         };
         let sizes = SIZES.into_iter().map(size).collect();
         Shapes { band: *band, sizes, largest: largest(priority, &offers) }

@@ -8,11 +8,11 @@ use cell::{Cell, Machine};
 use spec::{Constraint, Relation};
 
 /// The most constraints that are looked at.
-const SPELLED_MAX: usize = 100;
+const SPELLED_TOGETHER: usize = 100;
 /// The most values of an attribute that are compared: attributes with more are names and not kinds.
 const VALUES_COMPARED: usize = 1_000;
 /// The longest text that has a near spelling: the distance takes quadratic time.
-const LETTERS_MAX: usize = 64;
+const LONGEST_WORD: usize = 64;
 
 /// What machines say instead of what a constraint wants, which none of them matches.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +45,7 @@ pub fn near_spellings<'a>(
 ) -> Vec<NearSpelling> {
     let mut distinct: BTreeSet<&Constraint> = BTreeSet::new();
     for constraint in constraints {
-        if distinct.len() >= SPELLED_MAX {
+        if distinct.len() >= SPELLED_TOGETHER {
             break;
         }
         distinct.insert(constraint);
@@ -110,11 +110,11 @@ fn counted<'a>(
 /// The text nearest to a word, if one is near enough to have been meant; of equally near ones the most frequent.
 fn nearest<'a>(word: &str, texts: &BTreeMap<&'a str, usize>) -> Option<(&'a str, usize)> {
     let letters = word.chars().count();
-    if letters > LETTERS_MAX {
+    if letters > LONGEST_WORD {
         return None;
     }
     let wanted = plain(word);
-    let near = texts.iter().filter(|(text, _)| text.chars().count() <= LETTERS_MAX);
+    let near = texts.iter().filter(|(text, _)| text.chars().count() <= LONGEST_WORD);
     let near = near.filter_map(|(text, count)| {
         let distance = strsim::damerau_levenshtein(&wanted, &plain(text));
         let longest = letters.max(text.chars().count());

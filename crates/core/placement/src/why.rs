@@ -25,7 +25,7 @@ use spec::Constraint;
 use self::change::{better, only_change};
 use self::checks::EveryFailure;
 use crate::Kept;
-use crate::room::{Place, places};
+use crate::room::{OpenPlace, places};
 
 pub use self::ahead::{Ahead, AheadJob, ahead};
 pub use self::change::Change;
@@ -146,7 +146,9 @@ type Key<'a> = (
 #[must_use]
 pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> Why<'a> {
     grouped(cell, job, chosen, now, |state| match *state {
-        TaskState::Pending { since, not_before, cause } => Some(Wait { since, not_before, cause }),
+        TaskState::Pending { since, not_before, cause } => {
+            Some(WaitingTask { since, not_before, cause })
+        }
         _ => None,
     })
 }
@@ -156,14 +158,14 @@ pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> 
 pub fn why_queued<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> Why<'a> {
     grouped(cell, job, chosen, now, |state| match *state {
         TaskState::Queued { since } => {
-            Some(Wait { since, not_before: now, cause: PendingCause::Submitted })
+            Some(WaitingTask { since, not_before: now, cause: PendingCause::Submitted })
         }
         _ => None,
     })
 }
 
 /// How a task waits.
-struct Wait {
+struct WaitingTask {
     since: Time,
     not_before: Time,
     cause: PendingCause,
@@ -174,7 +176,7 @@ fn grouped<'a>(
     job: &'a Job,
     chosen: &TaskSelection,
     now: Time,
-    waits: impl Fn(&TaskState) -> Option<Wait>,
+    waits: impl Fn(&TaskState) -> Option<WaitingTask>,
 ) -> Why<'a> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     let mut more = 0;
@@ -182,7 +184,7 @@ fn grouped<'a>(
     let kept = Kept::in_cell(cell, now);
     for index in chosen.of(job.size()) {
         let Some(task) = job.task(index) else { continue };
-        let Some(Wait { since, not_before, cause }) = waits(&task.state) else { continue };
+        let Some(WaitingTask { since, not_before, cause }) = waits(&task.state) else { continue };
         let not_before = (not_before > now).then_some(not_before);
         let ask = Request::of(cell, job, index);
         let amounts = |of: &Resources| Dimension::ALL.map(|dimension| of.get(dimension));
@@ -300,8 +302,8 @@ struct ByKind {
 }
 
 impl ByKind {
-    fn add(&mut self, ask: &Request<'_>, place: &Place<'_>) {
-        let Place { offer, kept } = place;
+    fn add(&mut self, ask: &Request<'_>, place: &OpenPlace<'_>) {
+        let OpenPlace { offer, kept } = place;
         self.places += 1;
         let Err(unschedulable_reason) = fits(ask, offer) else {
             if fits(ask, &place.left()).is_ok() {

@@ -5,7 +5,7 @@ use cell::{Cell, Job};
 use model::{CollectionId, Priority};
 
 /// The most jobs that are named.
-const AHEAD_NAMED_MAX: usize = 5;
+const AHEAD_NAMED: usize = 5;
 
 /// The pending tasks of other jobs that are considered before those of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub fn ahead(cell: &Cell, job: &Job) -> Ahead {
             found.higher_jobs += 1;
             found.higher_tasks += u64::from(pending);
             found.named.push(AheadJob { job, priority, pending });
-            if found.named.len() > 4 * AHEAD_NAMED_MAX {
+            if found.named.len() > 4 * AHEAD_NAMED {
                 found.keep_highest();
             }
         } else if priority == ours {
@@ -59,6 +59,6 @@ pub fn ahead(cell: &Cell, job: &Job) -> Ahead {
 impl Ahead {
     fn keep_highest(&mut self) {
         self.named.sort_by_key(|ahead| (std::cmp::Reverse(ahead.priority), ahead.job));
-        self.named.truncate(AHEAD_NAMED_MAX);
+        self.named.truncate(AHEAD_NAMED);
     }
 }

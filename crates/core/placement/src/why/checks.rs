@@ -9,7 +9,7 @@ use model::Dimension;
 use super::{Kind, kind, words};
 
 /// The longest list of failed checks.
-const FAILED_CHECKS_MAX: usize = 50;
+const FAILED_CHECKS_SHOWN: usize = 50;
 
 /// A check that some machines fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl EveryFailure {
         });
         let mut listed: Vec<FailedCheck> = listed.collect();
         listed.sort_by_key(|check| Reverse(check.machines));
-        listed.truncate(FAILED_CHECKS_MAX);
+        listed.truncate(FAILED_CHECKS_SHOWN);
         listed
     }
 }

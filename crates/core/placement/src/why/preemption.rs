@@ -52,7 +52,7 @@ pub fn preemption(cell: &Cell, job: &Job, group: &Group<'_>, now: Time) -> Optio
         if helps(&Sums::of(place.offer.machine)) || !helps(&Sums::default()) {
             continue;
         }
-        let tasks = Tasks::of(cell, &place.offer, priority);
+        let tasks = TasksByEviction::of(cell, &place.offer, priority);
         if helps(&tasks.with_all()) {
             found.leaving += 1;
         } else if helps(&tasks.never.plus(&tasks.protected)) {
@@ -80,7 +80,7 @@ impl Preemption {
 
 /// The tasks of a machine that stay, by who may evict them.
 #[derive(Default)]
-struct Tasks {
+struct TasksByEviction {
     /// Of the same or a higher priority.
     never: Sums,
     /// Of lower priority, and production as the task is.
@@ -89,7 +89,7 @@ struct Tasks {
     evictable: Vec<(Priority, Demand, InstanceId)>,
 }
 
-impl Tasks {
+impl TasksByEviction {
     fn of(cell: &Cell, offer: &Offer<'_>, priority: Priority) -> Self {
         let mut tasks = Self::default();
         for instance in offer.machine.instances() {

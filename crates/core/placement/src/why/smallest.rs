@@ -42,7 +42,7 @@ pub fn for_all(cell: &Cell, job: &Job, group: &Group<'_>, now: Time) -> ForAll {
     let kept = Kept::in_cell(cell, now);
     let ask = &group.ask;
     let there = places(cell, job, ask, job.described(*first).priority, &kept);
-    let offers: Vec<Offer<'_>> = there.all.iter().map(super::Place::left).collect();
+    let offers: Vec<Offer<'_>> = there.all.iter().map(super::OpenPlace::left).collect();
     smallest(ask, &offers, tasks)
 }
 

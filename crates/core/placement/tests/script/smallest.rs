@@ -4,9 +4,9 @@
 use cell::Cell;
 use cell::feasibility::CountedAt;
 use expect_test::expect;
-use model::{CollectionId, Dimension, Random, TaskIndex, TaskSelection, Time};
-use placement::why::{Change, for_all};
-use placement::{Engine, Settings, why};
+use model::{Band, CollectionId, Dimension, Random, TaskIndex, TaskSelection, Time};
+use placement::why::{Change, for_all, preemption};
+use placement::{Engine, Settings, shapes, why};
 
 use super::{apply, cell};
 
@@ -217,4 +217,30 @@ fn the_change_for_all_is_shown_with_both_of_its_fields() {
         11 of 100000 fit; 
     "#]]
     .assert_eq(&shown);
+}
+
+/// Every machine is looked at several times, and no trial looks at every task of the cell.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "it is measured that this takes no minutes")]
+fn a_large_cell_is_searched_in_a_moment() {
+    let machine = |number: u32| {
+        let (cpu, ram) = (4_000 + number % 7 * 1_000, 8_192 + number % 5 * 4_096);
+        format!("machine m{number} cpu={cpu} ram={ram} ports=none is=switch:s{}\n", number / 40)
+    };
+    let machines: String = (0..12_583).map(machine).collect();
+    let cell =
+        cell(&machines, "submit ana/wants 20000 priority=200 cpu=9000 ram=20000 per-switch=40");
+    let job = cell.jobs().last().expect("the job");
+    let begun = std::time::Instant::now();
+    let groups = why(&cell, job, &TaskSelection::All, NOW).groups;
+    let explained = begun.elapsed();
+    let all = for_all(&cell, job, &groups[0], NOW);
+    let searched = begun.elapsed();
+    preemption(&cell, job, &groups[0], NOW);
+    let preempted = begun.elapsed();
+    shapes(&cell, &Band::ALL, NOW);
+    let counted = begun.elapsed();
+    println!("{explained:?}, {searched:?}, {preempted:?}, {counted:?}: {all:?}");
+    assert!(all.fit < all.tasks && !all.change.is_empty(), "{all:?}");
+    assert!(counted < std::time::Duration::from_secs(20), "it took {counted:?}");
 }
