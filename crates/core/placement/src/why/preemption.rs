@@ -1,10 +1,11 @@
 //! What evictions would do for a pending task: where they make room, what they would take, and why they may not.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use cell::feasibility::{Offer, Sums, fits};
 use cell::{Cell, Demand, Job};
-use model::{InstanceId, MachineName, Priority, Time};
+use model::{InstanceId, MachineId, MachineName, Priority};
 
 use super::Group;
 use crate::Kept;
@@ -32,16 +33,20 @@ pub struct Preemption {
 /// What preemption would do for the first task of a group; `None` for tasks in allocs, which take the room of their
 /// alloc set only.
 #[must_use]
-pub fn preemption(cell: &Cell, job: &Job, group: &Group<'_>, now: Time) -> Option<Preemption> {
+pub fn preemption(
+    cell: &Cell,
+    job: &Job,
+    group: &Group<'_>,
+    kept: &BTreeMap<MachineId, Vec<Kept>>,
+) -> Option<Preemption> {
     let (first, _) = group.tasks.first()?;
     if job.alloc_set.is_some() {
         return None;
     }
     let priority = job.described(*first).priority;
-    let kept = Kept::in_cell(cell, now);
     let mut found = Preemption::default();
     let mut compared = 0;
-    for place in places(cell, job, &group.ask, priority, &kept).all {
+    for place in places(cell, job, &group.ask, priority, kept).all {
         let helps = |sums: &Sums| {
             let free = sums.offered_by(place.offer.machine);
             let (free, free_for_prod) = (free.free, free.free_for_prod);

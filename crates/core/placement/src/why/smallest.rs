@@ -4,9 +4,11 @@
 //! constraint less, alone or with less in one dimension; a higher maximum per machine or per switch. The first of the
 //! smallest cost is taken ([`cost`]). A change counts only if so many tasks fit at once by the checks of a pass.
 
+use std::collections::BTreeMap;
+
 use cell::feasibility::{CountedAt, Offer, Request};
 use cell::{Cell, Demand, Job};
-use model::{Dimension, Resources, Time};
+use model::{Dimension, MachineId, Resources};
 use spec::{Constraint, Maximum, limits};
 
 use super::{Change, Group};
@@ -32,16 +34,21 @@ pub struct ForAll {
     pub change: Vec<Change>,
 }
 
-/// The smallest change with which all pending tasks of a group fit now.
+/// The smallest change with which all pending tasks of a group fit now, beside what is kept in the cell
+/// ([`Kept::in_cell`]).
 #[must_use]
-pub fn for_all(cell: &Cell, job: &Job, group: &Group<'_>, now: Time) -> ForAll {
+pub fn for_all(
+    cell: &Cell,
+    job: &Job,
+    group: &Group<'_>,
+    kept: &BTreeMap<MachineId, Vec<Kept>>,
+) -> ForAll {
     let tasks = group.tasks.iter().map(|(first, last)| last.0 - first.0 + 1).sum();
     let Some((first, _)) = group.tasks.first() else {
         return ForAll { tasks, fit: 0, change: Vec::new() };
     };
-    let kept = Kept::in_cell(cell, now);
     let ask = &group.ask;
-    let there = places(cell, job, ask, job.described(*first).priority, &kept);
+    let there = places(cell, job, ask, job.described(*first).priority, kept);
     let offers: Vec<Offer<'_>> = there.all.iter().map(super::OpenPlace::left).collect();
     smallest(ask, &offers, tasks)
 }

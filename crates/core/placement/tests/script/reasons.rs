@@ -4,7 +4,7 @@ use cell::Cell;
 use expect_test::expect;
 use model::{Band, TaskSelection, Time};
 use placement::why::{ahead, maximum_rules, preemption, why_queued};
-use placement::{near_spellings, shapes, why};
+use placement::{Kept, near_spellings, shapes, why};
 
 use super::cell;
 
@@ -57,7 +57,7 @@ fn what_evictions_would_do_and_may_not() {
     );
     let job = cell.jobs().last().expect("the job");
     let groups = why(&cell, job, &TaskSelection::All, NOW).groups;
-    let found = preemption(&cell, job, &groups[0], NOW);
+    let found = preemption(&cell, job, &groups[0], &Kept::in_cell(&cell, NOW));
     expect![[r#"
         Some(
             Preemption {
@@ -144,7 +144,12 @@ fn names_that_machines_spell_differently_are_named() {
     let constraints = cell.jobs().flat_map(|job| &job.spec.task.constraints);
     let found = near_spellings(&cell, constraints);
     let found: String = found.iter().map(|spelling| format!("{spelling}\n")).collect();
-    expect![[r#""#]].assert_eq(&found);
+    expect![[r#"
+        no machine has the attribute GPU: did you mean gpu, which 3 machines have?
+        no machine has the attribute gpuu: did you mean gpu, which 3 machines have?
+        no machine has the attribute tpu-generation
+        no machine has gpu = "h200": did you mean "H200", which 2 machines have?
+    "#]].assert_eq(&found);
 }
 
 #[test]
@@ -181,5 +186,8 @@ fn shapes_count_tasks_of_one_size_and_name_the_largest() {
         }
         text += "\n";
     }
-    expect![[r#""#]].assert_eq(&text);
+    expect![[r#"
+        free; 22 × 1 core, 1 GiB; 17 × 1 core, 4 GiB; 5 × 4 cores, 8 GiB; 0 × 16 cores, 64 GiB; 18 cores, 63 GiB on m2
+        production; 22 × 1 core, 1 GiB; 17 × 1 core, 4 GiB; 5 × 4 cores, 8 GiB; 0 × 16 cores, 64 GiB; 18 cores, 63 GiB on m2
+    "#]].assert_eq(&text);
 }

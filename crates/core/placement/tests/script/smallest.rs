@@ -6,7 +6,7 @@ use cell::feasibility::CountedAt;
 use expect_test::expect;
 use model::{Band, CollectionId, Dimension, Random, TaskIndex, TaskSelection, Time};
 use placement::why::{Change, for_all, preemption};
-use placement::{Engine, Settings, shapes, why};
+use placement::{Engine, Kept, Settings, shapes, why};
 
 use super::{apply, cell};
 
@@ -137,7 +137,7 @@ fn drawn(random: &mut Random) -> (Cell, Asked) {
     }
     let mut cell = cell(&lines, "");
     for job in 0..below(3) {
-        let (cpu, ram) = (1 + below(40), 1 + below(40));
+        let (cpu, ram) = (1 + below(40), LEAST_MIB + below(40));
         let machine = below(machines);
         // Where it does not fit, the machine stays as it is.
         let filled = format!("submit ana/fill{job} 1 priority=200 cpu={cpu} ram={ram}");
@@ -167,7 +167,7 @@ fn the_change_that_is_found_makes_all_fit_and_no_smaller_one_does() {
         apply(&mut with_job, &asked.line());
         let job = with_job.jobs().last().expect("the job");
         let groups = why(&with_job, job, &TaskSelection::All, NOW).groups;
-        let all = for_all(&with_job, job, &groups[0], NOW);
+        let all = for_all(&with_job, job, &groups[0], &Kept::in_cell(&with_job, NOW));
         assert_eq!(all.fit, asked.placed(&before), "cell {number}: {asked:?}");
         if all.fit == asked.tasks {
             assert!(all.change.is_empty(), "cell {number}: {asked:?}: {all:?}");
@@ -195,7 +195,7 @@ fn the_change_for_all_is_shown_with_both_of_its_fields() {
         let cell = cell(machines, jobs);
         let job = cell.jobs().last().expect("the job");
         let groups = why(&cell, job, &TaskSelection::All, NOW).groups;
-        let all = for_all(&cell, job, &groups[0], NOW);
+        let all = for_all(&cell, job, &groups[0], &Kept::in_cell(&cell, NOW));
         let change: Vec<String> = all.change.iter().map(ToString::to_string).collect();
         format!("{} of {} fit; {}\n", all.fit, all.tasks, change.join(" and "))
     };
@@ -229,18 +229,18 @@ fn a_large_cell_is_searched_in_a_moment() {
     };
     let machines: String = (0..12_583).map(machine).collect();
     let cell =
-        cell(&machines, "submit ana/wants 20000 priority=200 cpu=9000 ram=20000 per-switch=40");
+        cell(&machines, "submit ana/wants 5000 priority=200 cpu=9000 ram=20000 per-switch=40");
     let job = cell.jobs().last().expect("the job");
     let begun = std::time::Instant::now();
     let groups = why(&cell, job, &TaskSelection::All, NOW).groups;
     let explained = begun.elapsed();
-    let all = for_all(&cell, job, &groups[0], NOW);
+    let all = for_all(&cell, job, &groups[0], &Kept::in_cell(&cell, NOW));
     let searched = begun.elapsed();
-    preemption(&cell, job, &groups[0], NOW);
+    let evictions = preemption(&cell, job, &groups[0], &Kept::in_cell(&cell, NOW));
     let preempted = begun.elapsed();
-    shapes(&cell, &Band::ALL, NOW);
+    let bands = shapes(&cell, &Band::ALL, NOW).len();
     let counted = begun.elapsed();
-    println!("{explained:?}, {searched:?}, {preempted:?}, {counted:?}: {all:?}");
+    println!("{explained:?}, {searched:?}, {preempted:?}, {counted:?}: {all:?} {evictions:?} {bands}");
     assert!(all.fit < all.tasks && !all.change.is_empty(), "{all:?}");
     assert!(counted < std::time::Duration::from_secs(20), "it took {counted:?}");
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use command::Done;
 use command::output::{self, Format};
 use model::{Band, JobName, Priority, Resources, TaskSelection, UserName};
-use placement::why;
+use placement::{Kept, why};
 use serde::Serialize;
 use spec::{JobSpec, TaskSpec};
 
@@ -96,11 +96,12 @@ fn figures(options: &Options) -> anyhow::Result<Figures> {
     let cell = &maker.cell;
     let job = cell.job(collection).context("the job that was submitted")?;
 
+    let kept = Kept::in_cell(cell, NOW);
     let answer = || explain(cell, job);
     let groups = || placement::why(cell, job, &TaskSelection::All, NOW);
     let first = groups();
     let group = first.groups.first().context("the tasks of the job are pending")?;
-    let change = why::for_all(cell, job, group, NOW).change;
+    let change = why::for_all(cell, job, group, &kept).change;
     let change: Vec<String> = change.iter().map(ToString::to_string).collect();
     let shapes = || placement::shapes(cell, &Band::ALL, NOW);
     Ok(Figures {
@@ -111,8 +112,8 @@ fn figures(options: &Options) -> anyhow::Result<Figures> {
         placed: run.placed,
         pending: run.pending,
         why_ms: median(options.repetitions, groups)?,
-        smallest_change_ms: median(options.repetitions, || why::for_all(cell, job, group, NOW))?,
-        preemption_ms: median(options.repetitions, || why::preemption(cell, job, group, NOW))?,
+        smallest_change_ms: median(options.repetitions, || why::for_all(cell, job, group, &kept))?,
+        preemption_ms: median(options.repetitions, || why::preemption(cell, job, group, &kept))?,
         answer_ms: median(options.repetitions, answer)?,
         smallest_change: change.join(" and "),
         shapes_ms: options.shapes.then(|| median(options.repetitions, shapes)).transpose()?,
@@ -132,9 +133,10 @@ fn wanted(tasks: u32, limit: Resources) -> anyhow::Result<JobSpec> {
 /// All that an answer to "why pending?" says.
 fn explain(cell: &Cell, job: &Job) -> usize {
     let found = placement::why(cell, job, &TaskSelection::All, NOW);
+    let kept = Kept::in_cell(cell, NOW);
     let examined = found.groups.iter().map(|group| {
-        let all = why::for_all(cell, job, group, NOW);
-        let preemption = why::preemption(cell, job, group, NOW);
+        let all = why::for_all(cell, job, group, &kept);
+        let preemption = why::preemption(cell, job, group, &kept);
         all.change.len() + preemption.map_or(0, |found| found.possible)
     });
     let examined: usize = examined.sum();

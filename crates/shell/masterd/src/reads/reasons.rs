@@ -2,11 +2,12 @@
 //! all tasks fit, maxima, names that machines spell differently, and how what has ended did so. And which tasks would
 //! start at once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::v1;
 use cell::{Cell, Death, Job, JobState, KillReason, TaskState};
-use model::{Band, CollectionId, TaskIndex, TaskSelection, Time};
+use model::{Band, CollectionId, MachineId, TaskIndex, TaskSelection, Time};
+use placement::Kept;
 use placement::why::{self, FailedCheck, Group, Why};
 use spec::{Constraint, JobSpec};
 use tonic::Status;
@@ -31,10 +32,14 @@ pub(super) fn groups(
     groups: &[Group<'_>],
     now: Time,
 ) -> Vec<v1::PendingGroup> {
+    let kept = match groups {
+        [] => BTreeMap::new(),
+        _ => Kept::in_cell(cell, now),
+    };
     let group = |(place, found): (usize, &Group<'_>)| {
         let shown = views::group(cell, job, found, now);
         match place < EXAMINED_GROUPS {
-            true => examined(cell, job, found, now, shown),
+            true => examined(cell, job, found, &kept, shown),
             false => shown,
         }
     };
@@ -46,15 +51,15 @@ fn examined(
     cell: &Cell,
     job: &Job,
     group: &Group<'_>,
-    now: Time,
+    kept: &BTreeMap<MachineId, Vec<Kept>>,
     shown: v1::PendingGroup,
 ) -> v1::PendingGroup {
-    let all = why::for_all(cell, job, group, now);
+    let all = why::for_all(cell, job, group, kept);
     let change: Vec<String> = all.change.iter().map(ToString::to_string).collect();
     v1::PendingGroup {
         fit_at_once: Some(all.fit),
         smallest_change_for_all: change.join(" and "),
-        preemption: why::preemption(cell, job, group, now)
+        preemption: why::preemption(cell, job, group, kept)
             .map(|found| possible_preemption(cell, &found)),
         ..shown
     }
