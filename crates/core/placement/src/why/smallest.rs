@@ -1,8 +1,9 @@
 //! The smallest change of a request with which all pending tasks of a group fit now.
 //!
-//! Tried are: less in one dimension, to the unit; less in two dimensions, in 32nds of what is requested; one hard
-//! constraint less, alone or with less in one dimension; a higher maximum per machine or per switch. The first of the
-//! smallest cost is taken ([`cost`]). A change counts only if so many tasks fit at once by the checks of a pass.
+//! Tried are: less in one dimension, to the unit; less in two dimensions, in 32nds of what is requested; a higher
+//! maximum per machine, per switch or both; one hard constraint less; and one of these two with less in one dimension,
+//! or with the other. The first of the smallest cost is taken ([`cost`]). A change counts only if so many tasks fit at
+//! once by the checks of a pass.
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,8 @@ use crate::room::{SharedCounts, copies, places};
 const STEPS: u64 = 32;
 /// The cost of a whole request: a change costs the part that it takes away.
 const WHOLE_REQUEST: u64 = 1_000_000;
+/// Where maxima count tasks.
+const PLACES: [CountedAt; 2] = [CountedAt::Machine, CountedAt::Switch];
 /// The most constraints of which it is tried to drop one.
 const DROPPED_AT_MOST: usize = 16;
 
@@ -69,9 +72,13 @@ fn smallest(ask: &Request<'_>, offers: &[Offer<'_>], tasks: u32) -> ForAll {
     };
     as_they_are.less_in_one().into_iter().for_each(|change| offer(vec![change]));
     as_they_are.less_in_two().into_iter().for_each(|change| offer(change.into()));
-    for place in [CountedAt::Machine, CountedAt::Switch] {
-        as_they_are.higher_maximum(place).into_iter().for_each(|change| offer(vec![change]));
+    for place in PLACES {
+        match as_they_are.higher_maximum(place) {
+            Some(change) => offer(vec![change]),
+            None => as_they_are.less_with_higher_maximum(place).into_iter().for_each(&mut offer),
+        }
     }
+    as_they_are.higher_maxima().into_iter().for_each(&mut offer);
     let hard = ask.constraints.iter().filter(|constraint| constraint.hard);
     for dropped in hard.take(DROPPED_AT_MOST) {
         let others: Vec<Constraint> =
@@ -83,24 +90,22 @@ fn smallest(ask: &Request<'_>, offers: &[Offer<'_>], tasks: u32) -> ForAll {
             offer(vec![change]);
             continue;
         }
-        for less in search.less_in_one() {
-            offer(vec![change.clone(), less]);
-        }
+        let more = search.less_in_one().into_iter();
+        let more = more.chain(PLACES.into_iter().filter_map(|place| search.higher_maximum(place)));
+        more.for_each(|more| offer(vec![change.clone(), more]));
     }
     ForAll { tasks, fit, change: best.map(|(_, change)| change).unwrap_or_default() }
 }
 
-/// What a part of a change costs: of an amount, the part that it takes away, in millionths; a higher maximum costs more
-/// than any amount, and a constraint more than that.
+/// What a part of a change costs: of an amount, the part that it takes away, in millionths; a higher maximum costs as
+/// much as a whole amount, and a constraint twice that.
 fn cost(change: &Change) -> u64 {
     match change {
         Change::Less { from, to, .. } => {
             let less = u128::from(from.saturating_sub(*to)) * u128::from(WHOLE_REQUEST);
             u64::try_from(less.div_ceil(u128::from(*from.max(&1)))).unwrap_or(WHOLE_REQUEST)
         }
-        Change::HigherMaximum { from, to, .. } => {
-            WHOLE_REQUEST + u64::from(to.saturating_sub(*from)).min(WHOLE_REQUEST - 1)
-        }
+        Change::HigherMaximum { .. } => WHOLE_REQUEST,
         Change::Without(_) => 2 * WHOLE_REQUEST,
     }
 }
@@ -260,29 +265,75 @@ impl<'a, 'b> Search<'a, 'b> {
         }
     }
 
-    /// The lowest maximum with which all fit.
-    fn higher_maximum(&self, place: CountedAt) -> Option<Change> {
+    /// The same offers for another request, which differs in amounts and maxima alone.
+    fn for_request(&self, ask: Request<'a>) -> Self {
+        Self { ask, offers: self.offers.clone(), tasks: self.tasks }
+    }
+
+    /// The hard maximum at a place.
+    fn maximum(&self, place: CountedAt) -> Option<u32> {
         let maximum = match place {
             CountedAt::Machine => self.ask.max_per_machine,
             CountedAt::Switch => self.ask.max_per_switch,
         };
-        let from = maximum.filter(|maximum| maximum.hard)?.tasks;
-        let suffices = |tasks: u32| {
-            let higher = Some(Maximum { tasks, hard: true });
-            let ask = self.ask.clone();
-            let ask = match place {
-                CountedAt::Machine => Request { max_per_machine: higher, ..ask },
-                CountedAt::Switch => Request { max_per_switch: higher, ..ask },
-            };
-            self.fitting_within(&self.ask.demand, SharedCounts::of(&ask)) >= self.tasks
-        };
-        // With the tasks that are there already, no place needs more.
+        maximum.filter(|maximum| maximum.hard).map(|maximum| maximum.tasks)
+    }
+
+    /// The maximum at a place beyond which no higher one helps: with the tasks that are there already.
+    fn highest(&self, place: CountedAt) -> Option<u32> {
         let there = self.offers.iter().map(|(offer, _)| match place {
             CountedAt::Machine => offer.colocated.machine,
             CountedAt::Switch => offer.colocated.switch,
         });
-        let (mut above, mut below) = (there.max()?.saturating_add(self.tasks), from);
-        if above <= below || !suffices(above) {
+        Some(there.max()?.saturating_add(self.tasks))
+    }
+
+    /// The request with another hard maximum at a place.
+    fn with_maximum(&self, place: CountedAt, tasks: u32) -> Request<'a> {
+        let (higher, ask) = (Some(Maximum { tasks, hard: true }), self.ask.clone());
+        match place {
+            CountedAt::Machine => Request { max_per_machine: higher, ..ask },
+            CountedAt::Switch => Request { max_per_switch: higher, ..ask },
+        }
+    }
+
+    /// For each dimension, the most with which all fit if the maximum at a place is raised too, and the lowest with
+    /// which they do.
+    fn less_with_higher_maximum(&self, place: CountedAt) -> Vec<Vec<Change>> {
+        let (Some(_), Some(highest)) = (self.maximum(place), self.highest(place)) else {
+            return Vec::new();
+        };
+        let raised = self.for_request(self.with_maximum(place, highest));
+        let with_maximum = |less: Change| {
+            let Change::Less { dimension, to, .. } = &less else { return None };
+            let demand = self.with(&[(*dimension, *to)]);
+            let lessened = self.for_request(Request { demand, ..self.ask.clone() });
+            let higher = lessened.higher_maximum(place)?;
+            Some(vec![less, higher])
+        };
+        raised.less_in_one().into_iter().filter_map(with_maximum).collect()
+    }
+
+    /// Higher maxima at both places with which all fit: the lowest per machine, and the lowest per switch with that.
+    fn higher_maxima(&self) -> Option<Vec<Change>> {
+        let [machine, switch] = PLACES;
+        self.maximum(switch)?;
+        let raised = self.for_request(self.with_maximum(switch, self.highest(switch)?));
+        let change = raised.higher_maximum(machine)?;
+        let Change::HigherMaximum { to, .. } = change else { return None };
+        let raised = self.for_request(self.with_maximum(machine, to));
+        Some(vec![change, raised.higher_maximum(switch)?])
+    }
+
+    /// The lowest maximum with which all fit; `None` if they do with the present one, or with none.
+    fn higher_maximum(&self, place: CountedAt) -> Option<Change> {
+        let from = self.maximum(place)?;
+        let suffices = |tasks: u32| {
+            let counts = SharedCounts::of(&self.with_maximum(place, tasks));
+            self.fitting_within(&self.ask.demand, counts) >= self.tasks
+        };
+        let (mut above, mut below) = (self.highest(place)?, from);
+        if above <= below || !suffices(above) || suffices(below) {
             return None;
         }
         while above - below > 1 {

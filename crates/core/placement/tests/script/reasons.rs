@@ -149,7 +149,8 @@ fn names_that_machines_spell_differently_are_named() {
         no machine has the attribute gpuu: did you mean gpu, which 3 machines have?
         no machine has the attribute tpu-generation
         no machine has gpu = "h200": did you mean "H200", which 2 machines have?
-    "#]].assert_eq(&found);
+    "#]]
+    .assert_eq(&found);
 }
 
 #[test]
