@@ -166,11 +166,8 @@ impl<'a> SharedCounts<'a> {
         if let Some((most, added)) = &on {
             allowed = allowed.min(left(*most, offer.colocated.machine, **added));
         }
-        for added in [switch.map(|(_, added)| added), on.map(|(_, added)| added)] {
-            if let Some(added) = added {
-                *added += allowed;
-            }
-        }
+        let counted = [switch.map(|(_, added)| added), on.map(|(_, added)| added)];
+        counted.into_iter().flatten().for_each(|added| *added += allowed);
         allowed
     }
 }

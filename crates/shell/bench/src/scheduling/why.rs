@@ -98,7 +98,7 @@ fn figures(options: &Options) -> anyhow::Result<Figures> {
 
     let kept = Kept::in_cell(cell, NOW);
     let answer = || explain(cell, job);
-    let groups = || placement::why(cell, job, &TaskSelection::All, NOW);
+    let groups = || why(cell, job, &TaskSelection::All, NOW);
     let first = groups();
     let group = first.groups.first().context("the tasks of the job are pending")?;
     let change = why::for_all(cell, job, group, &kept).change;
@@ -132,7 +132,7 @@ fn wanted(tasks: u32, limit: Resources) -> anyhow::Result<JobSpec> {
 
 /// All that an answer to "why pending?" says.
 fn explain(cell: &Cell, job: &Job) -> usize {
-    let found = placement::why(cell, job, &TaskSelection::All, NOW);
+    let found = why(cell, job, &TaskSelection::All, NOW);
     let kept = Kept::in_cell(cell, NOW);
     let examined = found.groups.iter().map(|group| {
         let all = why::for_all(cell, job, group, &kept);

@@ -115,14 +115,14 @@ pub(super) fn of_job(
         queued_groups: queued.iter().map(|group| views::group(cell, job, group, now)).collect(),
         ahead: (!found.groups.is_empty()).then(|| tasks_ahead(cell, job)),
         maxima: maxima.iter().map(ToString::to_string).collect(),
-        spellings: in_words(placement::near_spellings(cell, constraints)),
+        spellings: in_words(&placement::near_spellings(cell, constraints)),
         ended: ended(cell, job, chosen),
         ended_because: ended_because(cell, job),
         ..v1::WhyResponse::default()
     }
 }
 
-fn in_words(spellings: Vec<placement::NearSpelling>) -> Vec<String> {
+fn in_words(spellings: &[placement::NearSpelling]) -> Vec<String> {
     spellings.iter().map(ToString::to_string).collect()
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn spellings(cell: &Cell, spec: &JobSpec) -> Vec<String> {
     let own = spec.overrides.values().filter_map(|change| change.constraints.as_ref());
     let constraints: BTreeSet<&Constraint> =
         spec.task.constraints.iter().chain(own.flatten()).collect();
-    in_words(placement::near_spellings(cell, constraints))
+    in_words(&placement::near_spellings(cell, constraints))
 }
 
 fn tasks_ahead(cell: &Cell, job: &Job) -> v1::TasksAhead {
@@ -265,5 +265,81 @@ impl Reads<'_> {
         });
         let (index, time) = (self.cell.index().0, self.now.0);
         Ok(v1::ShapesResponse { index, time, bands: bands.collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use cell::{Kill, Mutation, Op, RequestId};
+    use model::{SessionId, UserName};
+    use spec::TaskSpec;
+
+    use super::*;
+    use crate::caller::Caller;
+    use crate::view::View;
+
+    /// A cell of root's, in which ana has killed her job `extract`, and `load` was to run after it.
+    fn cell_with_ended_jobs() -> Cell {
+        let mut cell = Cell::empty();
+        let name = "lab".parse().expect("a name");
+        let user = |name: &str| -> UserName { name.parse().expect("a name") };
+        cell.apply(Time(1), &Op::Bootstrap { name, administrator: user("root") });
+        cell.apply(Time(2), &Op::OpenSession { user: user("ana") });
+        let job = |name: &str, after: &[&str]| {
+            let (name, priority) = (name.parse().expect("a name"), "1".parse().expect("one"));
+            let task = TaskSpec::of(vec!["x".to_owned()]);
+            let mut spec = JobSpec::of(name, priority, 2, task);
+            spec.after = after.iter().map(|name| name.parse().expect("a name")).collect();
+            Mutation::Submit(Arc::new(spec))
+        };
+        let kill = Kill {
+            owner: user("ana"),
+            job: "extract".parse().expect("a name"),
+            tasks: TaskSelection::All,
+            now: false,
+        };
+        let mutations = [job("extract", &[]), job("load", &["extract"]), Mutation::Kill(kill)];
+        for (sequence, mutation) in (1..).zip(mutations) {
+            let id = RequestId { session: SessionId(1), sequence };
+            cell.apply(Time(3), &Op::Request { id, by: user("ana"), mutation });
+        }
+        cell
+    }
+
+    #[test]
+    fn an_ended_job_says_because_of_which_others() {
+        let cell = cell_with_ended_jobs();
+        let job = cell.jobs().last().expect("the second job");
+        assert_eq!(
+            ended_because(&cell, job),
+            [
+                "killed: ana/extract, which it was to run after, did not finish",
+                "ana/extract killed by ana"
+            ]
+        );
+        let groups = ended(&cell, job, &TaskSelection::All);
+        let shown: Vec<(&str, usize)> =
+            groups.iter().map(|group| (group.how.as_str(), group.tasks.len())).collect();
+        let how = "killed: ana/extract, which it was to run after, did not finish";
+        assert_eq!(shown, [(how, 1)]);
+        let tasks = &groups[0].tasks;
+        assert_eq!(tasks[..], [v1::IndexRange { first: 0, last: 1 }]);
+    }
+
+    #[test]
+    fn shapes_are_of_a_band_that_there_is() {
+        let view = View::of(cell_with_ended_jobs());
+        let by = Caller::of("ana");
+        let reads = Reads::of(&view, &by);
+        let asked = |band: &str| reads.shapes(&v1::ShapesRequest { band: band.to_owned() });
+        let bands = |band: &str| asked(band).map(|answer| answer.bands.len()).expect("an answer");
+        assert_eq!((bands(""), bands("production")), (5, 1));
+        let refused = asked("prod").expect_err("there is none");
+        assert_eq!(
+            refused.message(),
+            "there is no band prod: the bands are free, best-effort-batch, mid, production, monitoring"
+        );
     }
 }
