@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(read(&[], 100 * SECOND, 4), Vec::<String>::new());
         assert_eq!(read(&[(7, 0)], 0, 4), ["index 7"]);
         let changes = [(7, 0), (9, 10 * SECOND)];
-        assert_eq!(read(&changes, 100 * SECOND, 4), ["index 7", "index 9", "32 s", "55 s"]);
+        assert_eq!(read(&changes, 100 * SECOND, 4), ["index 7", "index 9", "55 s", "77 s"]);
         let many: Vec<(u64, u64)> = (0..100).map(|n| (n, n * SECOND)).collect();
         assert_eq!(read(&many, 100 * SECOND, 4), ["index 24", "index 49", "index 74", "index 99"]);
     }
