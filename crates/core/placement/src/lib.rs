@@ -7,8 +7,9 @@
 //! the cell operation by operation and is never rebuilt for a pass, and it is deterministic: the same
 //! cell, time and seed give the same choices.
 //!
-//! Two questions need no engine of one's own: [`why()`] explains why tasks are pending, with the same
-//! checks; [`scores()`] shows what would be compared for one task.
+//! Some questions need no engine of one's own: [`why()`] explains why tasks are pending, with the same
+//! checks; [`scores()`] shows what would be compared for one task; [`shapes()`] counts what would start at once;
+//! [`near_spellings()`] finds names of attributes and values that machines spell differently.
 //!
 //! Deliberately absent: any queue. Which task comes next, how users take turns, and how much one pass
 //! places is for who uses this (`scheduler`), and so is the copy of the cell.
@@ -22,9 +23,12 @@ mod kept;
 mod machines;
 mod planned;
 mod pool;
+mod room;
 mod score;
 mod scores;
 mod settings;
+mod shapes;
+mod spelling;
 mod spread;
 pub mod why;
 
@@ -35,4 +39,6 @@ pub use kept::{Kept, WAIT_MAX};
 pub use score::{Term, Terms, Weights};
 pub use scores::{Scored, scores};
 pub use settings::Settings;
+pub use shapes::{LargestTask, ShapeCount, Shapes, shapes};
+pub use spelling::{NearSpelling, near_spellings};
 pub use why::why;

@@ -2,21 +2,37 @@
 //! machines fail which check, the nearest miss, and the smallest change that would let it start
 //! now. The checks are those of a pass.
 
+mod ahead;
+mod change;
+mod checks;
+mod preemption;
+mod rules;
+mod smallest;
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use cell::feasibility::{
-    Colocated, CountedAt, Offer, PortUse, Request, UnschedulableReason, VariantsOfPackage, fits,
-    maxima, static_ports, variants,
+    CountedAt, PortUse, Request, UnschedulableReason, VariantsOfPackage, fits,
 };
-use cell::{Cell, Job, MachineState, NoVolume, PendingCause, TaskState, VolumeAsk};
+use cell::{Cell, Job, NoVolume, PendingCause, TaskState, VolumeAsk};
 use model::{
     Dimension, End, InstanceId, MachineId, MachineName, PackageKind, Resources, TaskIndex,
     TaskSelection, Time,
 };
 use spec::Constraint;
 
+use self::change::{better, only_change};
+use self::checks::EveryFailure;
 use crate::Kept;
+use crate::room::{OpenPlace, places};
+
+pub use self::ahead::{Ahead, AheadJob, ahead};
+pub use self::change::Change;
+pub use self::checks::FailedCheck;
+pub use self::preemption::{Preemption, preemption};
+pub use self::rules::{MaximumRule, maximum_rules};
+pub use self::smallest::{ForAll, for_all};
 
 /// Maximum number of groups that are explained: for each of them every machine is checked.
 const GROUPS_MAX: usize = 100;
@@ -53,6 +69,8 @@ pub struct Group<'a> {
     pub reasons: Vec<Reason>,
     /// The smallest change of the request that would let one of them start now.
     pub smallest_change: Option<Change>,
+    /// Every check that fails on some machine, most frequent first: a machine counts under each that it fails.
+    pub failed: Vec<FailedCheck>,
     /// The only machine on which the task may run, if its job has one task on every machine: nothing was compared with
     /// others.
     pub own_machine: Option<MachineName>,
@@ -69,31 +87,6 @@ pub struct Reason {
     pub nearest: Option<MachineName>,
     /// The requested and available amounts as text; may be empty.
     pub nearest_text: String,
-}
-
-/// A change of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Request less in one dimension.
-    Less {
-        /// The dimension.
-        dimension: Dimension,
-        /// The amount requested now.
-        from: u64,
-        /// The amount that would fit now.
-        to: u64,
-    },
-    /// Drop a constraint.
-    Without(Constraint),
-    /// Allow more tasks of the job in one place.
-    HigherMaximum {
-        /// Where they are counted.
-        place: CountedAt,
-        /// The maximum now.
-        from: u32,
-        /// One that would do.
-        to: u32,
-    },
 }
 
 /// The kind of an unschedulable reason: machines that fail alike are counted together.
@@ -152,13 +145,46 @@ type Key<'a> = (
 /// task.
 #[must_use]
 pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> Why<'a> {
+    grouped(cell, job, chosen, now, |state| match *state {
+        TaskState::Pending { since, not_before, cause } => {
+            Some(WaitingTask { since, not_before, cause })
+        }
+        _ => None,
+    })
+}
+
+/// The same of tasks whose job waits for other jobs: what they would meet if it started now.
+#[must_use]
+pub fn why_queued<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> Why<'a> {
+    grouped(cell, job, chosen, now, |state| match *state {
+        TaskState::Queued { since } => {
+            Some(WaitingTask { since, not_before: now, cause: PendingCause::Submitted })
+        }
+        _ => None,
+    })
+}
+
+/// How a task waits.
+struct WaitingTask {
+    since: Time,
+    not_before: Time,
+    cause: PendingCause,
+}
+
+fn grouped<'a>(
+    cell: &Cell,
+    job: &'a Job,
+    chosen: &TaskSelection,
+    now: Time,
+    waits: impl Fn(&TaskState) -> Option<WaitingTask>,
+) -> Why<'a> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     let mut more = 0;
     let mut places: BTreeMap<Key<'_>, usize> = BTreeMap::new();
     let kept = Kept::in_cell(cell, now);
     for index in chosen.of(job.size()) {
         let Some(task) = job.task(index) else { continue };
-        let TaskState::Pending { since, not_before, cause } = task.state else { continue };
+        let Some(WaitingTask { since, not_before, cause }) = waits(&task.state) else { continue };
         let not_before = (not_before > now).then_some(not_before);
         let ask = Request::of(cell, job, index);
         let amounts = |of: &Resources| Dimension::ALL.map(|dimension| of.get(dimension));
@@ -204,6 +230,7 @@ pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> 
             fits: found.fits,
             reasons: found.reasons,
             smallest_change: found.change,
+            failed: found.failed,
             own_machine,
         });
     }
@@ -223,6 +250,7 @@ struct Explanation {
     fits: usize,
     reasons: Vec<Reason>,
     change: Option<Change>,
+    failed: Vec<FailedCheck>,
 }
 
 /// Machines that fail the same check, or have no room beside what is kept.
@@ -245,38 +273,22 @@ fn explain(
 ) -> Explanation {
     let mut found = ByKind::default();
     let priority = job.described(index).priority;
-    match job.alloc_set.and_then(|set| cell.job(set)) {
-        None => {
-            let own = ask.machine;
-            for machine in cell.machines().filter(|it| own.is_none_or(|own| own == it.id)) {
-                let kept = kept.get(&machine.id).into_iter().flatten();
-                let kept: Vec<_> = kept.filter(|kept| kept.is_from(priority)).collect();
-                found.add(ask, &Offer::to(cell, job, machine), &kept);
-            }
-        }
-        Some(set) => {
-            for (index, alloc) in set.tasks() {
-                let placed = match &alloc.state {
-                    TaskState::Running(placed) if placed.stop.is_none() => {
-                        cell.machine(placed.machine)
-                    }
-                    _ => None,
-                };
-                let (Some(machine), Some(alloc)) = (placed, set.instance(index)) else {
-                    found.places += 1;
-                    found.kinds.entry(Kind::NotPlaced).or_default().machines += 1;
-                    continue;
-                };
-                let colocated = Colocated::of(cell, job, machine);
-                found.add(ask, &Offer { colocated, ..Offer::within(cell, machine, alloc) }, &[]);
-            }
-        }
+    let there = places(cell, job, ask, priority, kept);
+    if there.unplaced_allocs > 0 {
+        found.places += there.unplaced_allocs;
+        found.failed.add_alone(Kind::NotPlaced, there.unplaced_allocs);
+        found.kinds.entry(Kind::NotPlaced).or_default().machines += there.unplaced_allocs;
     }
-    let ByKind { places, fitting, kinds, change } = found;
+    for place in &there.all {
+        found.add(ask, place);
+    }
+    let ByKind { places, fitting, kinds, change, failed } = found;
+    let failed = failed.into_listed();
     let mut reasons: Vec<Reason> =
         kinds.into_iter().map(|(kind, alike)| reason(cell, &kind, alike)).collect();
     reasons.sort_by_key(|reason| Reverse(reason.machines));
-    Explanation { places, fits: fitting, reasons, change: change.filter(|_| fitting == 0) }
+    let change = change.filter(|_| fitting == 0);
+    Explanation { places, fits: fitting, reasons, change, failed }
 }
 
 /// The machines or allocs by failed check, and the smallest change that would suffice.
@@ -286,22 +298,25 @@ struct ByKind {
     fitting: usize,
     kinds: BTreeMap<Kind, SameFailure>,
     change: Option<Change>,
+    failed: EveryFailure,
 }
 
 impl ByKind {
-    fn add(&mut self, ask: &Request<'_>, offer: &Offer<'_>, kept: &[&Kept]) {
+    fn add(&mut self, ask: &Request<'_>, place: &OpenPlace<'_>) {
+        let OpenPlace { offer, kept } = place;
         self.places += 1;
         let Err(unschedulable_reason) = fits(ask, offer) else {
-            let left = kept.iter().fold(*offer, |offer, kept| kept.taken_from(offer));
-            if fits(ask, &left).is_ok() {
+            if fits(ask, &place.left()).is_ok() {
                 self.fitting += 1;
             } else {
+                self.failed.add_alone(Kind::Kept, 1);
                 let alike = self.kinds.entry(Kind::Kept).or_default();
                 alike.machines += 1;
-                alike.kept = alike.kept.take().or(kept.first().map(|kept| (*kept).clone()));
+                alike.kept = alike.kept.take().or(kept.first().map(|kept| (**kept).clone()));
             }
             return;
         };
+        self.failed.add(ask, offer);
         let alike = self.kinds.entry(kind(&unschedulable_reason)).or_default();
         alike.machines += 1;
         if let UnschedulableReason::Constraint { has: Some(has), .. } = &unschedulable_reason {
@@ -380,11 +395,10 @@ fn missing(unschedulable_reason: &UnschedulableReason) -> u64 {
     }
 }
 
-fn reason(cell: &Cell, kind: &Kind, alike: SameFailure) -> Reason {
-    let SameFailure { machines, nearest, values, kept } = alike;
-    let one = machines == 1;
+/// The failed check as text, of one machine or several: `lack RAM`.
+fn words(kind: &Kind, one: bool) -> String {
     let verb = |single: &str, plural: &str| if one { single.to_owned() } else { plural.to_owned() };
-    let text = match kind {
+    match kind {
         Kind::NotPlaced => format!("{} on no machine", verb("is", "are")),
         Kind::OtherMachine => format!("{} not its machine", verb("is", "are")),
         Kind::NotUp => format!("{} not up", verb("is", "are")),
@@ -455,7 +469,13 @@ fn reason(cell: &Cell, kind: &Kind, alike: SameFailure) -> Reason {
             "{} the room for a task of higher priority that is retried soon",
             verb("keeps", "keep")
         ),
-    };
+    }
+}
+
+fn reason(cell: &Cell, kind: &Kind, alike: SameFailure) -> Reason {
+    let SameFailure { machines, nearest, values, kept } = alike;
+    let one = machines == 1;
+    let text = words(kind, one);
     let user = nearest.as_ref().and_then(|(id, reason)| port_user(cell, *id, reason, one));
     let measured =
         nearest.filter(|(_, unschedulable_reason)| missing(unschedulable_reason) < u64::MAX);
@@ -573,117 +593,5 @@ fn miss(
     match machines {
         1 => format!("{asked} asked; {machine} has {has}"),
         _ => format!("{asked} asked; the nearest miss has {has}, on {machine}"),
-    }
-}
-
-/// The single change that would make the task fit on a machine now.
-fn only_change(ask: &Request<'_>, offer: &Offer<'_>) -> Option<Change> {
-    let machine = offer.machine;
-    // No other change gives it an address, or another network of the alloc.
-    if offer.alloc.is_some_and(|alloc| alloc.own_network != ask.network.is_own())
-        || offer.alloc.is_none() && ask.network.is_own() && offer.free_addresses == 0
-    {
-        return None;
-    }
-    // Nor does it get a port that another has.
-    if static_ports::check(ask, offer).is_err() {
-        return None;
-    }
-    if let Err(UnschedulableReason::Maximum { place, has, most }) = maxima::check(ask, offer) {
-        let change = Change::HigherMaximum { place, from: most, to: has.saturating_add(1) };
-        return fits(&with_higher_maximum(ask, place), offer).is_ok().then_some(change);
-    }
-    let whole = machine.whole_cores(ask.demand.limit.cpu);
-    let volumes = ask.volumes.as_ref();
-    if volumes.is_some_and(|volumes| volumes.find(machine).is_err())
-        || ask.demand.exclusive && whole > offer.free_cores
-        || machine.state != MachineState::Up
-        || machine.is_set_aside()
-        || machine.drain.is_some()
-    {
-        return None;
-    }
-    // Neither less nor fewer constraints make a variant for its architecture.
-    if variants::check(ask, offer).is_err() {
-        return None;
-    }
-    // Less would help only on a machine that was short and is not any more, until it has forgotten it.
-    if !ask.demand.prod && offer.alloc.is_none() && machine.report.shortage.is_some() {
-        return None;
-    }
-    let mut unmatched = ask
-        .constraints
-        .iter()
-        .filter(|constraint| constraint.hard && !constraint.matches(machine.attributes()));
-    let (constraint, another) = (unmatched.next(), unmatched.next().is_some());
-    // Production is also limited by its limits, and by what they leave.
-    let room = |dimension: Dimension| {
-        let (demand, free) = (&ask.demand, offer.free.get(dimension));
-        match demand.prod {
-            true => (demand.limit.get(dimension), free.min(offer.free_for_prod.get(dimension))),
-            false => (demand.reservation.get(dimension), free),
-        }
-    };
-    let above = |dimension: &Dimension| {
-        let (asked, free) = room(*dimension);
-        asked > free
-    };
-    let mut lacking = Dimension::ALL.into_iter().filter(above);
-    match (constraint, lacking.next(), ask.ports <= offer.free_ports) {
-        (Some(constraint), None, true) if !another => Some(Change::Without(constraint.clone())),
-        (None, Some(dimension), true) if lacking.next().is_none() => {
-            let (from, to) = room(dimension);
-            (to > 0).then_some(Change::Less { dimension, from, to })
-        }
-        _ => None,
-    }
-}
-
-/// The request without the maximum there.
-fn with_higher_maximum<'a>(ask: &Request<'a>, place: CountedAt) -> Request<'a> {
-    let ask = ask.clone();
-    match place {
-        CountedAt::Machine => Request { max_per_machine: None, ..ask },
-        CountedAt::Switch => Request { max_per_switch: None, ..ask },
-    }
-}
-
-/// Requesting less is better than dropping a constraint or raising a maximum, keeping more is better than
-/// keeping less, and of maxima the lowest is best.
-fn better(one: Option<Change>, other: Option<Change>) -> Option<Change> {
-    let kept = |change: &Change| match change {
-        Change::Less { from, to, .. } => {
-            (1 + u128::from(*to) * 1_000_000 / u128::from(*from.max(&1)), Reverse(0))
-        }
-        Change::Without(_) => (0, Reverse(0)),
-        Change::HigherMaximum { to, .. } => (0, Reverse(*to)),
-    };
-    match (one, other) {
-        (Some(one), Some(other)) => Some(if kept(&other) > kept(&one) { other } else { one }),
-        (one, other) => one.or(other),
-    }
-}
-
-/// `ram 61 GiB → 60 GiB`, `without gpu = "h200"`, `maxPerMachine 1 → 2`.
-impl std::fmt::Display for Change {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (dimension, from, to) = match self {
-            Self::Less { dimension, from, to } => (dimension, from, to),
-            Self::Without(constraint) => return write!(f, "without {constraint}"),
-            Self::HigherMaximum { place, from, to } => {
-                let field = match place {
-                    CountedAt::Machine => "maxPerMachine",
-                    CountedAt::Switch => "maxPerSwitch",
-                };
-                return write!(f, "{field} {from} → {to}");
-            }
-        };
-        let field = match dimension {
-            Dimension::Cpu => "cpu",
-            Dimension::Ram => "ram",
-            Dimension::Disk => "disk",
-            Dimension::DiskRate => "diskRate",
-        };
-        write!(f, "{field} {} → {}", dimension.show(*from), dimension.show(*to))
     }
 }

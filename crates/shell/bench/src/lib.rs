@@ -93,6 +93,8 @@ pub enum Benchmark {
     Placement(scheduling::packages::Options),
     /// Measure the scheduler: passes over a long queue while tasks come and go.
     Pass(scheduling::pass::Options),
+    /// Measure the explanation of pending tasks in a full cell, and the count of what would start at once.
+    Why(scheduling::why::Options),
     /// Measure plans and updates of a large job, with a fail-over in the middle.
     Update(update::Options),
     /// Measure the state machine: operations per second, snapshots, and the size of the state.
@@ -191,6 +193,7 @@ impl Benchmark {
             Self::Pack(options) => scheduling::pack::measure(&options),
             Self::Placement(options) => scheduling::packages::measure(&options),
             Self::Pass(options) => scheduling::pass::measure(&options),
+            Self::Why(options) => scheduling::why::measure(&options),
             Self::Update(options) => update::measure(&options),
             Self::Apply { machines, tasks, operations, seed, json } => {
                 apply::apply(apply::ApplySize { machines, tasks, operations, seed, cores: 1 }, json)

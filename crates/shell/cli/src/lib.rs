@@ -44,6 +44,7 @@ mod saver;
 mod secret;
 mod selection;
 mod service;
+mod shapes;
 mod show;
 mod sigma;
 mod sources;
@@ -112,6 +113,11 @@ pub enum Command {
     Status(StatusArgs),
     /// Show why tasks are pending, and what change would let them start.
     Why(WhyArgs),
+    /// Show which tasks would start at once: for each priority band, how many of a few sizes, and the largest.
+    ///
+    /// They are counted without any eviction and as if nothing else were placed, so a number is of tasks of one size
+    /// alone.
+    Shapes(shapes::ShapesArgs),
     /// Show the output of tasks.
     Logs(LogsArgs),
     /// Show what the tasks of a job use: CPU, memory and disk, now and lately. Without a job: the cell.
@@ -376,6 +382,12 @@ struct WhyArgs {
         default_missing_value = "5", value_parser = clap::value_parser!(u32).range(0..=100)
     )]
     scores: u32,
+    /// Show how the reasons changed over time, from at most this many moments of the past.
+    #[arg(
+        long, value_name = "MOMENTS", num_args = 0..=1, default_missing_value = "12", requires = "job",
+        conflicts_with_all = ["at", "scores", "labels"], value_parser = clap::value_parser!(u32).range(1..=50)
+    )]
+    history: Option<u32>,
     #[arg(short, long, default_value = "table")]
     /// Output format: table, json, yaml, or the path of a field.
     output: Format,
@@ -523,6 +535,7 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Wait(args) => wait::wait(cell, &args)?,
         Command::Status(args) => show::status(cell, &args)?,
         Command::Why(args) => why::why(cell, &args)?,
+        Command::Shapes(args) => shapes::shapes(cell, &args)?,
         Command::Logs(args) => logs::logs(cell, &args)?,
         Command::Usage(args) => usage::usage(cell, &args)?,
         Command::Top(args) => return top::top(cell, &args),

@@ -123,6 +123,9 @@ fn describe(name: &str, plan: &v1::PlanResponse) -> String {
             line(format!("  {what:10} {count}: {}{more}", ranges.join(",")));
         }
     }
+    for spelling in &plan.spellings {
+        line(format!("note: {spelling}"));
+    }
     if !plan.rejected.is_empty() || plan.unchanged {
         return text;
     }

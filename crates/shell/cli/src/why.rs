@@ -1,5 +1,8 @@
 //! `bourg why`: explains why tasks are pending, and what change would let them start.
 
+mod details;
+mod history;
+
 use std::fmt::Write as _;
 
 use api::v1;
@@ -31,6 +34,9 @@ const OVERVIEW_MAX: usize = 100;
 pub(super) fn why(cell: Target<'_>, args: &WhyArgs) -> Done {
     if args.job.is_none() && args.labels.is_none() {
         return overview(cell, args);
+    }
+    if let Some(most) = args.history {
+        return history::history(cell, args, most);
     }
     with_cell(cell, async |mut connection| {
         let at = args.at.map(Moment::message);
@@ -125,6 +131,24 @@ fn first_reason(answer: &v1::WhyResponse) -> (bool, String) {
     let first = reasons.min_by_key(|(passes, _)| *passes);
     let (passes, why) = first.unwrap_or((true, "being placed".to_owned()));
     (passes, format!("{pending}: {why}\n"))
+}
+
+/// The first reason without the name of the job and without amounts, so that it stays the same while nothing changes.
+fn first_reason_in_short(answer: &v1::WhyResponse) -> String {
+    if let Some(ended) = answer.ended_because.first() {
+        return ended.clone();
+    }
+    let mut short = answer.clone();
+    for group in &mut short.groups {
+        // "retried in 3 s" differs at each moment.
+        group.not_before = group.not_before.min(short.time);
+        group.unschedulable_reasons.iter_mut().for_each(|reason| reason.nearest.clear());
+    }
+    if !says_something(&short) {
+        return "no task is pending".to_owned();
+    }
+    let (_, line) = first_reason(&short);
+    line.trim_end().trim_start_matches(&name(answer)).trim_start().to_owned()
 }
 
 /// The first reason of a group, and whether it passes by waiting.
@@ -238,15 +262,22 @@ fn show(answer: &v1::WhyResponse) -> String {
     let name = name(answer);
     if answer.queued > 0 {
         let (until, s) = (until(&answer.waits_for), if answer.queued == 1 { "" } else { "s" });
-        return format!(
-            "{name}: {} task{s} queued {until}\n as of index {}\n",
-            answer.queued, answer.index
-        );
+        let mut text = format!("{name}: {} task{s} queued {until}\n", answer.queued);
+        for group in &answer.queued_groups {
+            text.push_str(&when_started(group));
+        }
+        details::of_job(&mut text, answer);
+        let _infallible = writeln!(text, " as of index {}", answer.index);
+        return text;
     }
+    let (mut text, mut ended) = (String::new(), String::new());
+    details::ended(&mut ended, answer, &name);
     if !says_something(answer) && answer.scores.is_empty() {
-        return format!("{name}: no task is pending\n");
+        return match answer.ended_because.is_empty() {
+            true => format!("{name}: no task is pending\n{ended}"),
+            false => ended,
+        };
     }
-    let mut text = String::new();
     if let Some(line) = without_task(&answer.without_task, answer.machines_without_task) {
         let _infallible = writeln!(text, "{name}: {line}");
     }
@@ -271,6 +302,8 @@ fn show(answer: &v1::WhyResponse) -> String {
             " {more} more pending, with different requests: select some, as in {name}/0-99"
         );
     }
+    details::of_job(&mut text, answer);
+    text.push_str(&ended);
     show_scores(&mut text, answer);
     let _infallible = writeln!(text, " as of index {}", answer.index);
     text
@@ -367,10 +400,27 @@ fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGr
             }
         }
     }
+    details::failed_checks(text, group);
     if !group.smallest_change.is_empty() {
         let _infallible =
             writeln!(text, " smallest change that starts one now: {}", group.smallest_change);
     }
+    details::for_all(text, group);
+    details::preemption(text, group);
+}
+
+/// What the queued tasks would meet if their job started now.
+fn when_started(group: &v1::PendingGroup) -> String {
+    let of = group.machines;
+    let reasons = group.unschedulable_reasons.iter();
+    let reasons = reasons.map(|reason| format!(", {} {}", reason.machines, reason.reason));
+    let s = if of == 1 { "" } else { "s" };
+    format!(
+        " tasks {}: they would fit {} of {of} machine{s} now{}\n",
+        ranges(&group.tasks),
+        group.fits,
+        reasons.collect::<String>()
+    )
 }
 
 /// For example ` scores for task 0, lower is better: m1 9214 = packing 4507 × 2 + mixing 200 × 1`.

@@ -5,6 +5,7 @@ pub(crate) mod drain_plan;
 pub(crate) mod moves;
 pub(crate) mod notices;
 pub(crate) mod problems;
+pub(crate) mod reasons;
 pub(crate) mod rejections;
 pub(crate) mod starting;
 pub(crate) mod updates;

@@ -81,6 +81,7 @@ mod printed;
 mod problems;
 mod quota;
 mod readiness;
+mod reasons;
 mod reboot;
 mod reclamation;
 mod references;

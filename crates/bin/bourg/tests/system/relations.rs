@@ -76,6 +76,10 @@ fn a_job_whose_predecessor_failed_is_killed_and_says_so() {
     assert_eq!(cell.ok("bourg status load -o reason"), format!("{why}\n"));
     assert!(cell.ok("bourg status load").contains(&format!("killed ({why})")));
     assert!(cell.ok("bourg status load -o wide").contains(why));
+    let said = cell.ok("bourg why load");
+    let because = format!("root/load: killed: {why}\n because root/extract failed (task 0: ");
+    assert!(said.starts_with(&because), "{said}");
+    assert!(said.contains(&format!(" 1 of 1 task: killed: {why}, ")), "{said}");
 
     write(&cell, "late.bcl", &[("load", "after: ['extract']")]);
     let said = cell.fails(3, "bourg run late.bcl");

@@ -2,6 +2,8 @@
 //! queue. Machines, jobs and what happens to them are lines of the crate `script`.
 
 mod packages;
+mod reasons;
+mod smallest;
 
 use std::collections::BTreeSet;
 

@@ -112,6 +112,23 @@ impl Maker {
         Ok(Self { cell, sessions: BTreeMap::new(), root })
     }
 
+    /// Goes on with a cell that was made before.
+    pub(crate) fn of_cell(cell: Cell) -> anyhow::Result<Self> {
+        Ok(Self { cell, sessions: BTreeMap::new(), root: UserName::new("root")? })
+    }
+
+    /// Submits a job that is not of a snapshot.
+    pub(crate) fn submit_as(
+        &mut self,
+        owner: &UserName,
+        spec: spec::JobSpec,
+    ) -> anyhow::Result<CollectionId> {
+        match self.request(owner, Mutation::Submit(Arc::new(spec)))? {
+            Reply::Submitted { collection, .. } => Ok(collection),
+            other => anyhow::bail!("{other:?}"),
+        }
+    }
+
     /// Starts a cell with the jobs of a snapshot, whose reservations are [`RESERVED`].
     pub(crate) fn with_jobs(snapshot: &CellSnapshot) -> anyhow::Result<Self> {
         Self::with_reservations(snapshot, |_, limit| RESERVED.of(limit))

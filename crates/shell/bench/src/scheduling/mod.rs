@@ -8,3 +8,4 @@ pub(crate) mod pack;
 pub(crate) mod packages;
 pub(crate) mod pass;
 pub(crate) mod run;
+pub(crate) mod why;

@@ -12,6 +12,7 @@ use model::{TaskIndex, TaskSelection, Time, UserName};
 use spec::{JobSpec, UpdatePolicy};
 
 use super::Reads;
+use super::reasons;
 use super::rejections::in_words;
 use super::views::{job_name, task_name};
 
@@ -340,6 +341,7 @@ impl Reads<'_> {
             size: spec.tasks,
             total: Some((&spec.total()).into()),
             every_machine: spec.is_on_every_machine(),
+            spellings: reasons::spellings(self.cell, &spec),
             ..v1::PlanResponse::default()
         };
         let mutation: Mutation = match living {

@@ -18,7 +18,7 @@ use model::{
 use placement::why::Group;
 
 use crate::reads::starting;
-use crate::reads::{problems, updates};
+use crate::reads::{problems, reasons, updates};
 
 /// How many of the user's own jobs, and of others', are searched for a nearest name.
 const NEAREST_AMONG: usize = 500;
@@ -338,7 +338,7 @@ fn stop_reason(cell: &Cell, why: &StopReason) -> String {
     }
 }
 
-fn kill_reason(cell: &Cell, why: &KillReason) -> String {
+pub(super) fn kill_reason(cell: &Cell, why: &KillReason) -> String {
     match why {
         KillReason::User(user) | KillReason::Now(user) => format!("by {user}"),
         KillReason::ParentEnded(parent) => {
@@ -392,7 +392,7 @@ pub(crate) fn why_pending(
         priority: job.spec.priority.number().into(),
         tasks: job.spec.tasks,
         pending: job.pending(),
-        groups: found.groups.iter().map(|found| group(cell, job, found, now)).collect(),
+        groups: reasons::groups(cell, job, &found.groups, now),
         more: found.more,
         queued: job.counts().queued,
         waits_for: waits_for(cell, job),
@@ -403,6 +403,7 @@ pub(crate) fn why_pending(
         starting: starting::waiting(cell, job, chosen),
         without_task: without_task(cell, job),
         machines_without_task: number_without_task(job),
+        ..reasons::of_job(cell, job, chosen, &found, now)
     }
 }
 
@@ -446,7 +447,7 @@ pub(crate) fn scores(
     scored.iter().map(score).collect()
 }
 
-fn group(cell: &Cell, job: &Job, group: &Group<'_>, now: Time) -> v1::PendingGroup {
+pub(super) fn group(cell: &Cell, job: &Job, group: &Group<'_>, now: Time) -> v1::PendingGroup {
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let range =
         |(first, last): &(TaskIndex, TaskIndex)| v1::IndexRange { first: first.0, last: last.0 };
@@ -476,6 +477,8 @@ fn group(cell: &Cell, job: &Job, group: &Group<'_>, now: Time) -> v1::PendingGro
             .as_ref()
             .map(ToString::to_string)
             .unwrap_or_default(),
+        failed_checks: reasons::failed_checks(&group.failed),
+        ..v1::PendingGroup::default()
     }
 }
 

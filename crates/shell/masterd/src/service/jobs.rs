@@ -11,7 +11,7 @@ use rpc::service::jobs_server;
 use tonic::{Request, Response};
 
 use crate::caller::tasks::{may_submit, may_touch};
-use crate::reads::{Reads, few, job_address, moves, selection};
+use crate::reads::{Reads, few, job_address, moves, reasons, selection};
 use crate::service::door::{Door, split};
 use crate::service::holding::holding;
 use crate::service::updates::chosen_tasks;
@@ -55,10 +55,22 @@ impl jobs_server::Jobs for Jobs {
         let (v1::SubmitRequest { id, spec }, asked) = split(request);
         let spec = submission::description(spec)?;
         self.door.own(&by, &asked, || may_submit(&user, &spec))?;
-        let mutation = Mutation::Submit(Arc::new(spec));
-        self.door
-            .change(id, by, mutation, bytes, |index, reply| submission::answer(index, &user, reply))
-            .await
+        let spec = Arc::new(spec);
+        let mutation = Mutation::Submit(Arc::clone(&spec));
+        let mut answer = self
+            .door
+            .change(id, by.clone(), mutation, bytes, |index, reply| {
+                submission::answer(index, &user, reply)
+            })
+            .await?;
+        if submission::has_constraints(&spec) {
+            let spellings = move |reads: &Reads<'_>| Ok(reasons::spellings(reads.cell, &spec));
+            // The job is admitted: who reads too much at once does without these notes.
+            if let Ok(found) = self.door.read_some(&by, spellings).await {
+                answer.get_mut().notes.extend(found.into_inner());
+            }
+        }
+        Ok(answer)
     }
 
     async fn kill(&self, request: Request<v1::KillRequest>) -> Answer<v1::KillResponse> {

@@ -160,6 +160,11 @@ impl machines_server::Machines for Machines {
         self.door.read_much(&by, move |reads| reads.plan_drain(&names)).await
     }
 
+    async fn shapes(&self, request: Request<v1::ShapesRequest>) -> Answer<v1::ShapesResponse> {
+        let (by, asked) = (self.door.anyone(&request).await?, request.into_inner());
+        self.door.read_much(&by, move |reads| reads.shapes(&asked)).await
+    }
+
     async fn platforms(
         &self,
         request: Request<v1::PlatformsRequest>,

@@ -16,6 +16,12 @@ pub(super) fn description(spec: Option<v1::JobSpec>) -> Result<JobSpec, Status> 
     JobSpec::try_from(spec).map_err(|error| malformed(&error))
 }
 
+/// Whether a description has constraints, which may name what no machine has.
+pub(super) fn has_constraints(spec: &JobSpec) -> bool {
+    let own = |change: &spec::TaskOverride| change.constraints.is_some();
+    !spec.task.constraints.is_empty() || spec.overrides.values().any(own)
+}
+
 /// The answer to a user; `None` for a reply to something else.
 pub(super) fn answer(index: u64, user: &UserName, reply: &Reply) -> Option<v1::SubmitResponse> {
     let Reply::Submitted { collection, submission, version, changes, expiring_quota } = reply

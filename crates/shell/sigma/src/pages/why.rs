@@ -94,6 +94,7 @@ fn why(asker: &PageClient, answer: &v1::WhyResponse) -> Markup {
         }
         @for found in &answer.starting { (starting_again(answer, found)) }
         @for found in shown { (group(asker, answer, found)) }
+        @for spelling in &answer.spellings { p class="notice" { (spelling) } }
         @if more > 0 {
             p class="muted" { (counted(more, "more task")) " pending, with different requests. Select some: "
                 (show::command(&super::at(asker, format!("bourg why {user}/{job}/0-99")))) }
@@ -165,7 +166,17 @@ fn group(asker: &PageClient, answer: &v1::WhyResponse, group: &v1::PendingGroup)
                     "The smallest change that starts one now: " strong { (group.smallest_change) }
                 }
             }
-            @if group.smallest_change.is_empty() && group.fits == 0 && group.machines > 0 {
+            @if !group.smallest_change_for_all.is_empty()
+                && (pending > 1 || group.smallest_change_for_all != group.smallest_change) {
+                p class="notice good" {
+                    "The smallest change that starts all " (pending) " now: "
+                    strong { (group.smallest_change_for_all) }
+                }
+            }
+            @if group.smallest_change.is_empty()
+                && group.smallest_change_for_all.is_empty()
+                && group.fits == 0
+                && group.machines > 0 {
                 p class="notice" {
                     "No change of the request alone starts one now: it needs another machine, or room on one. What machines lack is below."
                 }
