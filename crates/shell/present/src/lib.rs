@@ -21,5 +21,5 @@ mod table;
 
 pub use event_words::EventWords;
 pub use job_words::job_state;
-pub use lost_start::{not_started, start_lost};
+pub use lost_start::{lost_starts, not_started, start_lost};
 pub use table::{table, table_within};

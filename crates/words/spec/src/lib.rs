@@ -58,7 +58,7 @@ pub use saver::Saver;
 pub use template::{Reference, TaskField, expand, references};
 pub use update::{CHANGES_MAX, FIELDS, Field, FieldChange, FieldClass, FieldName};
 pub use validate::{
-    AutoscaleProblem, BatchProblem, CoresProblem, EveryMachineProblem, FilePathProblem, LogSettingsProblem,
-    OutputProblem, Problem, ProblemKind, VolumeProblem,
+    AutoscaleProblem, BatchProblem, CoresProblem, EveryMachineProblem, FilePathProblem,
+    LogSettingsProblem, OutputProblem, Problem, ProblemKind, VolumeProblem,
 };
 pub use volume::{SCRATCH_DIRECTORY, VolumeRequest, VolumeSelector};

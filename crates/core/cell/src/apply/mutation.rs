@@ -15,8 +15,9 @@ use crate::{
     OpenLockSession, Oversell, RecordBackup, RecordExec, Rejection, ReleaseLock, ReleaseVolume,
     RemoveMachine, RemoveReplica, RemoveVolume, RenewLockSession, Reply, ResealSecret, ResizeJob,
     RestartJob, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes,
-    SetCapability, SetLimits, SetLogs, SetNoticeMax, SetPackage, SetPacking, SetPlatform, SetReclamation,
-    SetSecret, SetService, SetVolume, UndrainMachine, UpdateJob, UseCapability, WriteFile,
+    SetCapability, SetLimits, SetLogs, SetNoticeMax, SetPackage, SetPacking, SetPlatform,
+    SetReclamation, SetSecret, SetService, SetVolume, UndrainMachine, UpdateJob, UseCapability,
+    WriteFile,
 };
 
 /// A mutation.
