@@ -172,6 +172,7 @@ impl From<&End> for v1::End {
             End::Lost { reason } => How::Lost(reason.clone()),
             End::BrokeRule { reason } => How::BrokeRule(reason.clone()),
             End::OutOfResources { reason } => How::OutOfResources(reason.clone()),
+            End::OverRuntime { most } => How::OverRuntime(duration(*most)),
         };
         Self { how: Some(how) }
     }
@@ -198,6 +199,9 @@ impl TryFrom<v1::End> for End {
             How::Lost(reason) => Self::Lost { reason },
             How::BrokeRule(reason) => Self::BrokeRule { reason },
             How::OutOfResources(reason) => Self::OutOfResources { reason },
+            How::OverRuntime(most) => {
+                Self::OverRuntime { most: read::span(Some(most), "overRuntime")? }
+            }
         })
     }
 }

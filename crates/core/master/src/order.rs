@@ -165,6 +165,7 @@ fn task(cell: &Cell, instance: InstanceId, job: &Job, placement: &Placement) -> 
         ports: names.iter().cloned().zip(placement.ports.iter().copied()).collect(),
         address: placement.address,
         volumes: volumes(cell, instance, job, placement),
+        max_runtime: job.described(instance.index).batch.max_runtime,
         reads_again: match placement.inputs.as_deref() {
             Some(inputs) if inputs.told != inputs.done => inputs.told,
             _ => 0,

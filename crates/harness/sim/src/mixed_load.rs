@@ -113,6 +113,11 @@ impl Mixed {
             6 => (spec.tasks, spec.sizing) = (0, Sizing::EveryMachine),
             _ => {}
         }
+        // Without a random number, too.
+        if !spec.kind.is_alloc_set() && spec.task.limit.cpu.0.is_multiple_of(3) {
+            let seconds = 15 + spec.task.limit.ram.0 % 90;
+            spec.batch.max_runtime = Some(Span::from_secs(seconds));
+        }
         self.volumes.ask(owner, &mut spec);
         self.secrets.ask(cell, self.users.get(owner)?, &mut spec);
         Some(Action::Request(owner, Mutation::Submit(Arc::new(spec))))

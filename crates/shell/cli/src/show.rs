@@ -14,7 +14,7 @@ use model::{FinalUsage, Priority, Resources, Span, Time};
 use present::{amount, start_lost};
 
 use super::usage;
-use super::{ListArgs, StatusArgs, run, start_latency, why};
+use super::{ListArgs, StatusArgs, run, start_latency, time_left, why};
 
 /// The polling interval of `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
@@ -348,6 +348,7 @@ fn show_job(
             row.push(task.reason.clone());
             row.extend(used.columns(job, task));
             row.extend(last_usage(task));
+            row.push(time_left::of(task, now).map(|left| left.to_string()).unwrap_or_default());
             row.push(shown_labels(&task.labels));
         }
         row
@@ -374,6 +375,7 @@ fn show_job(
         "MEMORY USED",
         "LAST CPU TIME",
         "LAST MEMORY PEAK",
+        "TIME LEFT",
         "LABELS",
     ];
     let mut shown = if *format == Format::Wide { headings.len() } else { 8 };
@@ -390,7 +392,10 @@ fn show_job(
     }
     match (format, selects) {
         (Format::Wide, _) => output::print(&start_latency::table(job)),
-        (_, true) => output::print(&start_latency::lines(job)),
+        (_, true) => {
+            output::print(&start_latency::lines(job))?;
+            output::print(&time_left::lines(job, now))
+        }
         (_, false) => Ok(()),
     }
 }

@@ -471,6 +471,7 @@ fn end(wire: &mut Wire<'_>, end: &End) {
         End::Lost { reason } => wire.given_text(7, reason),
         End::BrokeRule { reason } => wire.given_text(8, reason),
         End::OutOfResources { reason } => wire.given_text(9, reason),
+        End::OverRuntime { most } => wire.message(150, |wire| span(wire, *most)),
     }
 }
 

@@ -307,6 +307,7 @@ fn ends() -> Vec<End> {
         End::OutOfMemory { limit: Bytes(64 << 20), peak: Bytes(65 << 20) },
         End::NotStarted { reason: reason.clone() },
         End::Unhealthy { reason: reason.clone() },
+        End::OverRuntime { most: Span::from_secs(3_600) },
         End::Stopped,
         End::Lost { reason },
     ]

@@ -2,12 +2,15 @@
 
 use cell::feasibility::{Offer, Request, fits};
 use cell::{Cell, Job, MachineState, Phase, Placement, Rescheduling, Task, TaskState};
-use model::{InstanceId, TaskIndex, Time, VolumeMount};
+use model::{InstanceId, Span, TaskIndex, Time, VolumeMount};
 use placement::Kept;
 use replica::Codec;
 
 use crate::machine;
 use crate::world::{World, number_of};
+
+/// How much longer than its maximum and its notice a task may run while all is well.
+const OVER_RUNTIME_SLACK: Span = Span::from_secs(20);
 
 impl<C: Codec> World<C> {
     /// The first reason why the cell has not settled, or `None`: there is a leader, every task that
@@ -110,6 +113,9 @@ impl<C: Codec> World<C> {
         if !runs || !started {
             let (name, phase) = (&machine.name, placement.phase);
             return Some(format!("{id} is placed on {name} ({phase:?}) but does not run there"));
+        }
+        if let Some(found) = process.and_then(|process| over_runtime(id, process, self.now)) {
+            return Some(found);
         }
         let desired = &process?.launch.desired;
         let claims = |mount: &&VolumeMount| {
@@ -248,6 +254,16 @@ fn unplaced_in(cell: &Cell, job: &Job, index: TaskIndex, set: &Job) -> Option<St
         fits(&ask, &Offer::within(cell, machine, alloc)).is_ok().then_some(alloc)
     })?;
     Some(format!("task {index} of job {} is pending but fits in alloc {fitting}", job.id))
+}
+
+/// A task that still runs although it was to be killed long ago, for it has run longer than its job allows.
+fn over_runtime(id: InstanceId, process: &machine::InstanceProcess, now: Time) -> Option<String> {
+    let machine::ProcessPhase::Running(since) = process.phase else { return None };
+    let desired = &process.launch.desired;
+    let most = desired.max_runtime?;
+    let ran = now.since(since);
+    let late = since + most + desired.spec.notice + OVER_RUNTIME_SLACK;
+    (late < now).then(|| format!("{id} has run for {ran}, and maxRuntime is {most}"))
 }
 
 /// A job that is queued although no job that it waits for is alive.

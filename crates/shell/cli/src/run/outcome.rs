@@ -30,7 +30,8 @@ fn exit_status(task: &v1::TaskStatus) -> Option<u8> {
         | How::Stopped(_)
         | How::Lost(_)
         | How::BrokeRule(_)
-        | How::OutOfResources(_) => return None,
+        | How::OutOfResources(_)
+        | How::OverRuntime(_) => return None,
     };
     u8::try_from(status).ok().filter(|status| *status > 0)
 }

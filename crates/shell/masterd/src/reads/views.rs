@@ -17,7 +17,7 @@ use model::{
 };
 use placement::why::Group;
 
-use crate::reads::{problems, updates};
+use crate::reads::{problems, updates, waits};
 
 /// How many of the user's own jobs, and of others', are searched for a nearest name.
 const NEAREST_AMONG: usize = 500;
@@ -76,7 +76,7 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) ->
         state: state.into(),
         counts: Some(counts),
         tasks,
-        waits_for: waits_for(cell, job),
+        waits_for: waits::waits_for(cell, job),
         reason: killed.map(|why| kill_reason(cell, why)).unwrap_or_default(),
         state_reason: killed.map(|why| state_reason(Reason::Killed(why.into()))),
         alloc_set: job.alloc_set.map(|set| job_name(cell, set)).unwrap_or_default(),
@@ -130,11 +130,6 @@ fn show_inside(jobs: &[&Arc<Job>], allocs: &mut [v1::TaskStatus]) {
             }
         }
     }
-}
-
-/// The jobs that a job waits for.
-fn waits_for(cell: &Cell, job: &Job) -> Vec<String> {
-    job.waits_for.iter().map(|id| job_name(cell, *id)).collect()
 }
 
 /// `ana/web`.
@@ -286,6 +281,7 @@ pub(crate) fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -
             status.ports = ports
                 .map(|(name, port)| v1::NamedPort { name: name.to_string(), port: port.into() })
                 .collect::<Vec<_>>();
+            status.must_end = waits::must_end(job, index, placement);
             if let Phase::Started { .. } = placement.phase {
                 status.health = match health(placement) {
                     Health::Healthy if loops(job, task, now) => v1::Health::Unknown,
@@ -383,7 +379,7 @@ pub(crate) fn why_pending(
         groups: found.groups.iter().map(|found| group(cell, job, found, now)).collect(),
         more: found.more,
         queued: job.counts().queued,
-        waits_for: waits_for(cell, job),
+        waits_for: waits::waits_for(cell, job),
         alloc_set: job.alloc_set.map(|set| job_name(cell, set)).unwrap_or_default(),
         scored_task: 0,
         scores: Vec::new(),
