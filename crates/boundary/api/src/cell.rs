@@ -2,8 +2,8 @@
 
 use model::{
     Bytes, CollectionId, End, FinalUsage, Generation, HeldPorts, InstanceId, LogIndex,
-    MachineReport, PortRange, RestoreEpoch, Shortage, ShortageState, Stamp, Subnet, TaskIndex,
-    TaskSelection, Term,
+    MachineReport, PortRange, RestoreEpoch, Shortage, ShortageState, Stamp, Subnet, TaskId,
+    TaskIndex, TaskSelection, Term,
 };
 
 use crate::duration::duration;
@@ -154,6 +154,18 @@ impl TryFrom<v1::FinalUsage> for FinalUsage {
         let memory_peak = peak.transpose()?.map(Bytes);
         let notice = usage.notice.map(notice::delivery).transpose()?;
         Ok(Self { cpu_time: cpu_time.transpose()?, memory_peak, notice })
+    }
+}
+
+impl From<TaskId> for v1::TaskId {
+    fn from(task: TaskId) -> Self {
+        Self { collection: task.collection.0, index: task.index.0 }
+    }
+}
+
+impl From<v1::TaskId> for TaskId {
+    fn from(task: v1::TaskId) -> Self {
+        Self { collection: CollectionId(task.collection), index: TaskIndex(task.index) }
     }
 }
 

@@ -69,6 +69,11 @@ fn stop(cell: &Cell, instance: InstanceId, job: &Job, why: &StopReason) -> Optio
             let other = job_name(cell, *other);
             (format!("{other}, which it runs after, did not finish"), None)
         }
+        StopReason::Kill(
+            why @ (KillReason::PredecessorFinished(_)
+            | KillReason::CounterpartEnded(_)
+            | KillReason::CounterpartFinished(_)),
+        ) => (why.to_string(), None),
         StopReason::Evict(EvictionCause::Preempted { by }) => {
             let name = job_name(cell, by.collection);
             (format!("preempted by {name}/{}", by.index), preemption_notice(cell, *by))

@@ -16,8 +16,8 @@ use model::{
     Priority, Random, Resources, Span, TaskIndex, TaskSelection, Time, UserName,
 };
 use spec::{
-    Constraint, HealthCheck, JobReference, JobSpec, Kind, Network, OnFailure, Relation,
-    RestartWhen, Saver, Sizing, TaskSpec, UpdatePolicy,
+    Constraint, EndCondition, HealthCheck, JobReference, JobSpec, Kind, Network, OnFailure,
+    Predecessor, Relation, RestartWhen, Saver, Sizing, TaskSpec, UpdatePolicy,
 };
 
 use crate::load::{Action, Load};
@@ -96,7 +96,15 @@ impl Mixed {
             let user = Some(other.owner.clone());
             let reference = JobReference { user, job: other.spec.name.clone() };
             if self.random.chance(600) {
-                spec.after.insert(reference);
+                let mut after = Predecessor::finished(reference);
+                // Without a random number, too.
+                after.when = match spec.task.limit.ram.0 % 8 {
+                    0..=4 => EndCondition::Finished,
+                    5 | 6 => EndCondition::Ended,
+                    _ => EndCondition::Failed,
+                };
+                after.each_task = other.spec.tasks == spec.tasks && spec.tasks > 1;
+                spec.after.insert(after);
             } else {
                 spec.parent = Some(reference);
             }

@@ -284,10 +284,12 @@ fn show_job(
 ) -> Done {
     let priority = priority(job.spec.as_ref().and_then(|spec| spec.priority));
     let age = Time(now).since(Time(job.submitted));
-    let why = match (job.waits_for.as_slice(), job.reason.as_str()) {
+    let queued = job.counts.map_or(0, |counts| counts.queued);
+    let why = match (job.waits.as_slice(), job.reason.as_str()) {
         ([], "") => String::new(),
         ([], reason) => format!(" ({reason})"),
-        (jobs, _) => format!(" {}", why::until(jobs)),
+        (jobs, _) if job.state() == v1::JobState::Queued => format!(" {}", present::until(jobs)),
+        (jobs, _) => format!(" ({queued} queued {})", present::until(jobs)),
     };
     let is_alloc_set = run::is_alloc_set(job);
     let within = match job.alloc_set.as_str() {

@@ -109,9 +109,9 @@ fn overview(cell: Target<'_>, args: &WhyArgs) -> Done {
 /// The job and the first reason why its tasks are pending, in a line; and whether that passes by waiting.
 fn first_reason(answer: &v1::WhyResponse) -> (bool, String) {
     let name = name(answer);
-    if answer.queued > 0 {
+    if answer.queued > 0 && answer.pending == 0 {
         let s = if answer.queued == 1 { "" } else { "s" };
-        let until = until(&answer.waits_for);
+        let until = present::until(&answer.waits);
         return (true, format!("{name}  {} task{s} queued {until}\n", answer.queued));
     }
     if let (0, [first, ..]) = (answer.pending, answer.starting.as_slice()) {
@@ -216,12 +216,6 @@ fn show_several(format: &Format, answers: &[v1::WhyResponse]) -> Done {
     output::list(format, &listing)
 }
 
-/// For example `until ana/extract has finished`.
-pub(super) fn until(waits_for: &[String]) -> String {
-    let have = if waits_for.len() == 1 { "has" } else { "have" };
-    format!("until {} {have} finished", waits_for.join(", "))
-}
-
 /// The explanation of a job, for people.
 pub(super) async fn explain(
     connection: &mut Connection,
@@ -235,17 +229,19 @@ pub(super) async fn explain(
 
 fn show(answer: &v1::WhyResponse) -> String {
     let name = name(answer);
+    let mut text = String::new();
     if answer.queued > 0 {
-        let (until, s) = (until(&answer.waits_for), if answer.queued == 1 { "" } else { "s" });
-        return format!(
-            "{name}: {} task{s} queued {until}\n as of index {}\n",
-            answer.queued, answer.index
-        );
+        let (until, s) = (present::until(&answer.waits), if answer.queued == 1 { "" } else { "s" });
+        let _infallible = writeln!(text, "{name}: {} task{s} queued {until}", answer.queued);
+    }
+    // Others of its tasks may wait no more.
+    if answer.queued > 0 && answer.pending == 0 {
+        let _infallible = writeln!(text, " as of index {}", answer.index);
+        return text;
     }
     if !says_something(answer) && answer.scores.is_empty() {
         return format!("{name}: no task is pending\n");
     }
-    let mut text = String::new();
     if let Some(line) = without_task(&answer.without_task, answer.machines_without_task) {
         let _infallible = writeln!(text, "{name}: {line}");
     }

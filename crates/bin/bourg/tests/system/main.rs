@@ -91,6 +91,7 @@ mod restart;
 mod restarts;
 mod restored_twice;
 mod rootless;
+mod runtimes;
 mod secrets;
 mod security;
 mod services;

@@ -189,7 +189,7 @@ pub(crate) fn full_job() -> JobSpec {
         own_limit: None,
         disruptions: DisruptionBudget { at_once: Some(0), per_hour: Some(20) },
         update: update_policy(),
-        after: ["ben/extract", "load"].map(reference).into(),
+        after: ["ben/extract", "load:ended"].map(|one| one.parse().expect("a job")).into(),
         parent: Some(reference("fleet")),
         metrics: Some(MetricsPage::on(name("http"))),
         batch: BatchPolicy {

@@ -43,4 +43,5 @@ mod unreachable;
 mod updates;
 mod users;
 mod volumes;
+mod waits;
 mod without_tasks;

@@ -111,7 +111,10 @@ fn mutation(packages: WithPackages) -> BoxedStrategy<Mutation> {
         "priority=monitoring",
         // Often, because both jobs have to suit.
         "after=db",
-        "after=db",
+        "after=db:each-task",
+        "after=db:each-task:ended",
+        "after=db:failed,web:ended",
+        "max-runtime=60",
         "after=db",
         "after=bob/web",
         "parent=web",

@@ -69,7 +69,7 @@ impl<C: Codec> World<C> {
                     TaskState::Pending { not_before, .. } if *not_before <= self.now => {
                         unplaced(cell, job, index, self.now)
                     }
-                    TaskState::Queued { .. } => waits_for_dead_jobs(cell, job),
+                    TaskState::Queued { .. } => waits_in_vain(cell, job, index),
                     TaskState::Pending { .. } | TaskState::Dead { .. } => None,
                 };
                 if found.is_some() {
@@ -266,10 +266,13 @@ fn over_runtime(id: InstanceId, process: &machine::InstanceProcess, now: Time) -
     (late < now).then(|| format!("{id} has run for {ran}, and maxRuntime is {most}"))
 }
 
-/// A job that is queued although no job that it waits for is alive.
-fn waits_for_dead_jobs(cell: &Cell, job: &Job) -> Option<String> {
+/// A task that is queued although no job that its job waits for is alive, and nothing holds it back.
+fn waits_in_vain(cell: &Cell, job: &Job, index: TaskIndex) -> Option<String> {
     let alive =
         |other: &model::CollectionId| cell.job(*other).is_some_and(|other| other.is_alive());
-    let vain = !job.waits_for.iter().any(alive);
-    vain.then(|| format!("job {} is queued, but no job that it waits for is alive", job.id))
+    let vain = !job.waits_for.iter().any(alive) && !cell.is_held_back(job, index);
+    let id = job.id;
+    vain.then(|| {
+        format!("task {index} of job {id} is queued, but nothing that it waits for is alive")
+    })
 }

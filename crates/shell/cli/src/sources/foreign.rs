@@ -10,7 +10,7 @@ const COMPOSE: &str = "write each entry of services as a borg.service with image
 const NOMAD: &str = "write each group as a borg.service or borg.batch: count is tasks, resources are cpu and ram, \
                      check is healthCheck: docs/jobs.md";
 const SLURM: &str = "begin it with #! and write #BOURG lines for its #SBATCH lines: --job-name is #BOURG name=, \
-                     --cpus-per-task is cpu=, --mem is ram=, --array or --ntasks is tasks=";
+                     --cpus-per-task is cpu=, --mem is ram=, --array or --ntasks is tasks=, --time is maxRuntime=, --dependency is after=: docs/batch.md";
 const SYSTEMD: &str =
     "ExecStart is cmd of a borg.service, Environment is env, Restart is restart: docs/jobs.md";
 

@@ -17,6 +17,7 @@ use model::{
 };
 use placement::why::Group;
 
+use crate::reads::waits::kill_reason;
 use crate::reads::{problems, updates, waits};
 
 /// How many of the user's own jobs, and of others', are searched for a nearest name.
@@ -77,6 +78,7 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) ->
         counts: Some(counts),
         tasks,
         waits_for: waits::waits_for(cell, job),
+        waits: waits::awaited(cell, job),
         reason: killed.map(|why| kill_reason(cell, why)).unwrap_or_default(),
         state_reason: killed.map(|why| state_reason(Reason::Killed(why.into()))),
         alloc_set: job.alloc_set.map(|set| job_name(cell, set)).unwrap_or_default(),
@@ -220,6 +222,7 @@ pub(crate) fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -
     match &task.state {
         TaskState::Queued { since } => {
             status.set_state(v1::TaskState::Queued);
+            status.reason = waits::held_back(cell, job, index);
             status.since = since.0;
         }
         TaskState::Pending { since, not_before, cause } => {
@@ -325,23 +328,6 @@ fn stop_reason(cell: &Cell, why: &StopReason) -> String {
     }
 }
 
-fn kill_reason(cell: &Cell, why: &KillReason) -> String {
-    match why {
-        KillReason::User(user) | KillReason::Now(user) => format!("by {user}"),
-        KillReason::ParentEnded(parent) => {
-            format!("its parent {} ended", job_name(cell, *parent))
-        }
-        KillReason::AllocSetEnded(set) => {
-            format!("the alloc set {} in which it ran ended", job_name(cell, *set))
-        }
-        KillReason::PredecessorEnded(job) => {
-            format!("{}, which it was to run after, did not finish", job_name(cell, *job))
-        }
-        KillReason::Removed => "its job needs it no more".to_owned(),
-        KillReason::MachineLeft(_) => why.to_string(),
-    }
-}
-
 fn pending_cause(cell: &Cell, cause: PendingCause) -> String {
     match cause {
         PendingCause::Evicted(cause) => format!("evicted: {}", eviction_cause(cell, cause)),
@@ -380,6 +366,7 @@ pub(crate) fn why_pending(
         more: found.more,
         queued: job.counts().queued,
         waits_for: waits::waits_for(cell, job),
+        waits: waits::awaited(cell, job),
         alloc_set: job.alloc_set.map(|set| job_name(cell, set)).unwrap_or_default(),
         scored_task: 0,
         scores: Vec::new(),
