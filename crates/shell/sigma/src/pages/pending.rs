@@ -396,7 +396,7 @@ mod tests {
             (why("web", &[fits]), "room on 3 of 14 machines: it is placed next"),
             (why("web", &[later]), "waits after a failure, retried in 30 s"),
             (why("web", &[none]), "there are no machines"),
-            (queued, "4 queued until ana/extract finished"),
+            (queued, "4 queued until ana/extract has finished"),
         ] {
             assert_eq!(in_one_line(&answer), expected);
         }
