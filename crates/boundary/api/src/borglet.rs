@@ -124,6 +124,7 @@ impl From<&Desired> for v1::Desired {
             network_address: desired.address.map(Ipv4Addr::to_bits),
             volumes: desired.volumes.iter().map(Into::into).collect(),
             reads_again: desired.reads_again,
+            max_runtime: desired.max_runtime.map(duration),
         }
     }
 }
@@ -145,6 +146,7 @@ impl TryFrom<v1::Desired> for Desired {
             ports: read::list(desired.ports, "ports")?,
             volumes: read::list(desired.volumes, "volumes")?,
             reads_again: desired.reads_again,
+            max_runtime: read::optional_span(desired.max_runtime, "maxRuntime")?,
             address: desired.network_address.map(Ipv4Addr::from_bits),
         })
     }

@@ -2,8 +2,8 @@
 
 use model::{
     Bytes, CollectionId, End, FinalUsage, Generation, HeldPorts, InstanceId, LogIndex,
-    MachineReport, PortRange, RestoreEpoch, Shortage, ShortageState, Stamp, Subnet, TaskIndex,
-    TaskSelection, Term,
+    MachineReport, PortRange, RestoreEpoch, Shortage, ShortageState, Stamp, Subnet, TaskId,
+    TaskIndex, TaskSelection, Term,
 };
 
 use crate::duration::duration;
@@ -157,6 +157,18 @@ impl TryFrom<v1::FinalUsage> for FinalUsage {
     }
 }
 
+impl From<TaskId> for v1::TaskId {
+    fn from(task: TaskId) -> Self {
+        Self { collection: task.collection.0, index: task.index.0 }
+    }
+}
+
+impl From<v1::TaskId> for TaskId {
+    fn from(task: v1::TaskId) -> Self {
+        Self { collection: CollectionId(task.collection), index: TaskIndex(task.index) }
+    }
+}
+
 impl From<&End> for v1::End {
     fn from(end: &End) -> Self {
         let how = match end {
@@ -172,6 +184,7 @@ impl From<&End> for v1::End {
             End::Lost { reason } => How::Lost(reason.clone()),
             End::BrokeRule { reason } => How::BrokeRule(reason.clone()),
             End::OutOfResources { reason } => How::OutOfResources(reason.clone()),
+            End::OverRuntime { most } => How::OverRuntime(duration(*most)),
         };
         Self { how: Some(how) }
     }
@@ -198,6 +211,9 @@ impl TryFrom<v1::End> for End {
             How::Lost(reason) => Self::Lost { reason },
             How::BrokeRule(reason) => Self::BrokeRule { reason },
             How::OutOfResources(reason) => Self::OutOfResources { reason },
+            How::OverRuntime(most) => {
+                Self::OverRuntime { most: read::span(Some(most), "overRuntime")? }
+            }
         })
     }
 }

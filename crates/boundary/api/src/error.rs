@@ -7,7 +7,7 @@ use model::{
     NoSuchSharing, NotListed, PackageReferenceError, PathError, PriorityError,
     SchedulingClassError, SequencerError, SerialError, SubnetError, VolumePathError,
 };
-use spec::{Path, Step};
+use spec::{Path, PredecessorError, Step};
 use thiserror::Error;
 
 /// Malformed data from outside.
@@ -38,6 +38,9 @@ pub enum Fault {
     /// A text is not a valid name of its kind.
     #[error(transparent)]
     Name(#[from] NameError),
+    /// A text is not a job to run after.
+    #[error(transparent)]
+    Predecessor(#[from] PredecessorError),
     /// A text is not a digest.
     #[error(transparent)]
     Digest(#[from] DigestError),

@@ -14,6 +14,7 @@ pub fn reason_number(reason: NoticeReason) -> i32 {
         NoticeReason::MachineShutdown => v1::NoticeReason::NoticeMachineShutdown,
         NoticeReason::Updated => v1::NoticeReason::NoticeUpdated,
         NoticeReason::Unhealthy => v1::NoticeReason::NoticeUnhealthy,
+        NoticeReason::OverRuntime => v1::NoticeReason::NoticeOverRuntime,
         NoticeReason::Other => v1::NoticeReason::NoticeOther,
     };
     reason.into()
@@ -31,6 +32,7 @@ pub fn reason(number: i32) -> Result<NoticeReason, Malformed> {
         v1::NoticeReason::NoticeMachineShutdown => Some(NoticeReason::MachineShutdown),
         v1::NoticeReason::NoticeUpdated => Some(NoticeReason::Updated),
         v1::NoticeReason::NoticeUnhealthy => Some(NoticeReason::Unhealthy),
+        v1::NoticeReason::NoticeOverRuntime => Some(NoticeReason::OverRuntime),
         v1::NoticeReason::NoticeOther => Some(NoticeReason::Other),
     };
     read::value(number, meaning, "reason")

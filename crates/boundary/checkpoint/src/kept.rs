@@ -27,8 +27,8 @@ use model::{
     UserName, Version,
 };
 use spec::{
-    Constraint, HealthCheck, JobReference, JobSpec, Maximum, Probe, Relation, TaskOverride,
-    TaskSpec,
+    Constraint, HealthCheck, JobReference, JobSpec, Maximum, Predecessor, Probe, Relation,
+    TaskOverride, TaskSpec,
 };
 
 use super::{Origin, read, write_as};
@@ -500,7 +500,7 @@ impl KeptHistory {
         self.ended("m6", "4-1-1", End::NotStarted { reason: reason() });
         self.ended("m6", "4-2-1", End::Unhealthy { reason: "GET /: 500".to_owned() });
         self.submit("hungry", 1, |job| job.restart.failures_max = Some(0));
-        self.submit("second", 1, |job| job.after = [reference("hungry")].into());
+        self.submit("second", 1, |job| job.after = [after("hungry")].into());
         self.assign("5-0-1", "m1", "");
         self.started("m1", "5-0-1");
         let (limit, peak) = (Bytes(64 << 20), Bytes(65 << 20));
@@ -524,7 +524,7 @@ impl KeptHistory {
         self.started("m1", "9-0-1 11-0-1");
         self.does("ana", self.kill("family", TaskSelection::All));
         self.ended("m1", "9-0-1", End::Stopped);
-        self.submit("later", 2, |job| job.after = [reference("web"), reference("done")].into());
+        self.submit("later", 2, |job| job.after = [after("web"), after("done")].into());
         self.submit("helper", 1, |job| job.parent = Some(reference("web")));
     }
 
@@ -575,7 +575,7 @@ impl KeptHistory {
         let beyond = TaskSelection::Some(vec![(TaskIndex(9), TaskIndex(9))]);
         self.may_not("ana", self.kill("web", beyond));
         let after = |name: &'static str| {
-            Mutation::Submit(job("refused", 1, |job| job.after = [reference(name)].into()))
+            Mutation::Submit(job("refused", 1, |job| job.after = [after(name)].into()))
         };
         self.may_not("ana", after("nothing"));
         self.may_not("ana", after("hungry"));
@@ -625,6 +625,10 @@ fn id(text: &str) -> InstanceId {
 
 fn ids(text: &str) -> Vec<InstanceId> {
     text.split_whitespace().map(id).collect()
+}
+
+fn after(name: &str) -> Predecessor {
+    name.parse().expect("a job to run after")
 }
 
 fn reference(name: &str) -> JobReference {

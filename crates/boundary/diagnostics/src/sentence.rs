@@ -157,6 +157,13 @@ pub fn sentence(rejection: &Rejection) -> String {
             "after names {user}/{name}, which has ended without finishing: run that again \
              first"
         ),
+        Rejection::PredecessorFinished { user, name } => format!(
+            "after waits for {user}/{name} to fail, and it has finished: leave it out, or wait with when: 'ended'"
+        ),
+        Rejection::CounterpartsMissing { user, name, theirs, own } => format!(
+            "after waits for each task of {user}/{name}, which has {theirs} tasks, and this job has {own}: give \
+             both the same number, or wait for the whole job"
+        ),
         Rejection::NoSuchMachine(machine) => format!("there is no machine {machine}"),
         Rejection::MachineInUse { machine, tasks } => format!(
             "machine {machine} still has tasks ({tasks}): drain it first (bourg machine drain \

@@ -47,7 +47,11 @@ fn related(kind: &EventKind) -> Option<CollectionId> {
     let of_kill = |why: &KillReason| match why {
         KillReason::ParentEnded(id)
         | KillReason::AllocSetEnded(id)
-        | KillReason::PredecessorEnded(id) => Some(*id),
+        | KillReason::PredecessorEnded(id)
+        | KillReason::PredecessorFinished(id) => Some(*id),
+        KillReason::CounterpartEnded(task) | KillReason::CounterpartFinished(task) => {
+            Some(task.collection)
+        }
         KillReason::User(_)
         | KillReason::Now(_)
         | KillReason::Removed

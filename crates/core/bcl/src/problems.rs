@@ -46,7 +46,7 @@ fn listed(job: &JobSpec, value: &Json, path: Path) -> Path {
     match &path.0[..] {
         [Step::Field(field), Step::Element(position)] if field == "after" => {
             let other = job.after.iter().nth(*position);
-            other.and_then(|other| named_after(value, other)).unwrap_or(path)
+            other.and_then(|other| named_after(value, &other.job)).unwrap_or(path)
         }
         _ => path,
     }

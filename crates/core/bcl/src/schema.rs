@@ -27,7 +27,7 @@ use crate::overrides::{JobFields, overrides};
 use crate::policy;
 use crate::problems::problems;
 use crate::quantity::{self, text, truth, wrong_type};
-use crate::related::job_reference;
+use crate::related::{job_reference, predecessors};
 use crate::restart;
 use crate::volumes::volumes;
 use crate::words;
@@ -131,8 +131,6 @@ const FEATURES: &str = "a list of kernel features, such as ['net-bind-service']"
 
 const PACKAGES: &str = "a list of packages, such as ['app@3', 'ana/python@3.12']";
 
-const AFTER: &str = "a list of jobs, such as ['extract', 'ana/load']";
-
 /// Reads a job; `None` if it has problems, which are then recorded.
 pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<JobSpec> {
     let before = found.count();
@@ -219,7 +217,7 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
     task.kernel_features = features.unwrap_or_default().into_iter().collect();
     task.api = fields.read("api", found, truth).unwrap_or_default();
     task.memory_slack = fields.read("memorySlack", found, truth).unwrap_or_default();
-    let after = fields.read_list("after", AFTER, found, job_reference).unwrap_or_default();
+    let after = predecessors(&fields, found);
     let parent = fields.read("parent", found, job_reference);
     let batch = policy::batch(&fields, found);
     let scheduler = fields.read("scheduler", found, policy::scheduler);
@@ -252,7 +250,7 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
         own_limit: None,
         disruptions: disruptions.unwrap_or_default(),
         update: update.unwrap_or_default(),
-        after: after.into_iter().collect(),
+        after,
         parent,
         metrics,
         batch,

@@ -13,6 +13,7 @@ mod ports;
 mod readiness;
 mod rejected;
 mod rule;
+mod runtime;
 mod saver;
 mod uids;
 
@@ -49,6 +50,7 @@ use ports::Ports;
 pub use ports::{HeldPort, Holder};
 use readiness::Readiness;
 pub use rule::Rule;
+use runtime::Runtime;
 use saver::Savers;
 pub use saver::{
     ATTEMPT_TIME_MAX, KEPT_DATA_MAX, KeptData, RecoveredAttempt, RecoveredData, SAVERS_MAX,
@@ -209,6 +211,7 @@ impl Borglet {
         recovered: Vec<Recovered>,
     ) -> Self {
         let local = |found: Recovered| {
+            let runtime = Runtime::recovered(&found.status);
             let phase = match found.status {
                 RecoveredStatus::Starting => Phase::Starting,
                 RecoveredStatus::Running(since) => {
@@ -217,7 +220,7 @@ impl Borglet {
                 RecoveredStatus::Ended(end, usage) => Phase::Ended(end, usage),
             };
             let limit = Limit::recovered(found.launch.desired.spec.limit);
-            (found.launch.instance, Local { limit, ..Local::new(found.launch, phase) })
+            (found.launch.instance, Local { limit, runtime, ..Local::new(found.launch, phase) })
         };
         let tasks = recovered.into_iter().map(local).collect();
         let allocs = Allocs::new(allocs);
@@ -451,7 +454,10 @@ impl Borglet {
     #[must_use]
     pub fn next_tick(&self) -> Option<Time> {
         let due = |local: &Local| match &local.phase {
-            Phase::Running(watch) => watch.next().into_iter().chain(local.next_resize()).min(),
+            Phase::Running(watch) => {
+                let other = local.next_resize().into_iter().chain(local.must_end_at());
+                watch.next().into_iter().chain(other).min()
+            }
             Phase::Stopping { next, .. } => Some(*next),
             _ => None,
         };
@@ -559,6 +565,7 @@ impl Borglet {
         match &mut local.phase {
             Phase::Starting => {
                 local.phase = Phase::Running(checks::tracker(&local.launch.desired, now));
+                local.runtime = Runtime::Since(now);
             }
             Phase::Stopping { notice, .. } => notice.started(),
             Phase::Waiting | Phase::Running(_) | Phase::Ended(..) => {}
@@ -583,6 +590,9 @@ impl Borglet {
             Phase::Stopping { why: StopCause::OutOfResources(reason), .. } => {
                 End::OutOfResources { reason: reason.clone() }
             }
+            Phase::Stopping { why: StopCause::OverRuntime(most), .. } => {
+                End::OverRuntime { most: *most }
+            }
             // Many programs exit with 0 on SIGTERM, which does not mean that their work is done.
             Phase::Stopping { why: StopCause::NotDesired, .. } => End::Stopped,
             Phase::Starting | Phase::Running(_) => end,
@@ -593,6 +603,7 @@ impl Borglet {
     fn do_what_is_due(&mut self, now: Time, effects: &mut Vec<Effect>) {
         self.probe_if_due(now, effects);
         for (instance, local) in &mut self.tasks {
+            local.end_over_runtime(now, effects);
             match &mut local.phase {
                 Phase::Running(watch) if watch.next().is_some_and(|next| next <= now) => {
                     checks::due(now, *instance, &local.launch.desired, watch, effects);

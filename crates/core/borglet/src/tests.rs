@@ -8,6 +8,7 @@ mod memory;
 mod notice;
 mod ports;
 mod readiness;
+mod runtime;
 mod savers;
 mod start_latency;
 mod volumes;
@@ -41,6 +42,7 @@ fn desired(index: u32, port: u16) -> Desired {
         address: None,
         volumes: Vec::new(),
         reads_again: 0,
+        max_runtime: None,
         instance: instance(index),
         alloc: None,
         cell: CellName::new("dev").expect("a name"),

@@ -184,24 +184,42 @@ impl Cell {
         found.add(Violation::Alloc { instance, alloc: placement.alloc(), why });
     }
 
+    /// What a job and its tasks wait for is alive, and named in its description.
+    fn check_waits(&self, job: &Job, found: &mut Violations) {
+        let whole = job.waits_for.iter().map(|other| (*other, false));
+        let by_task = job.follows.iter().map(|other| (*other, true));
+        for (other, each_task) in whole.chain(by_task) {
+            let alive = self.jobs.get(other).is_some_and(|other| other.is_alive());
+            let mut named = job.after.iter();
+            if !alive || !named.any(|one| one.job == other && one.each_task == each_task) {
+                found.add(Violation::WaitsInVain { job: job.id, other });
+            }
+        }
+        for (index, task) in job.tasks() {
+            let queued = matches!(task.state, TaskState::Queued { .. });
+            if queued && job.waits_for.is_empty() && !self.is_held_back(job, index) {
+                let task = model::TaskId { collection: job.id, index };
+                found.add(Violation::QueuedInVain(task));
+            }
+        }
+    }
+
     /// The relations between jobs: who waits for whom, and who ends with whom.
     fn check_relations(&self, found: &mut Violations) {
         let (mut waiting, mut children) = (BTreeSet::new(), BTreeSet::new());
         for job in self.jobs() {
             let itself = Some(job.id);
-            if job.parent == itself || job.alloc_set == itself || job.after.contains(&job.id) {
+            if job.parent == itself
+                || job.alloc_set == itself
+                || job.after.iter().any(|after| after.job == job.id)
+            {
                 found.add(Violation::OwnParent(job.id));
             }
         }
         for job in self.jobs().filter(|job| job.is_alive()) {
-            waiting.extend(job.waits_for.iter().map(|other| (*other, job.id)));
+            waiting.extend(job.waits_or_follows().map(|other| (other, job.id)));
             children.extend(job.parent.into_iter().chain(job.alloc_set).map(|with| (with, job.id)));
-            for other in &job.waits_for {
-                let alive = self.jobs.get(*other).is_some_and(|other| other.is_alive());
-                if !alive || !job.after.contains(other) {
-                    found.add(Violation::WaitsInVain { job: job.id, other: *other });
-                }
-            }
+            self.check_waits(job, found);
             let dead = |parent| self.jobs.get(parent).is_none_or(|parent| !parent.is_alive());
             let stays = |task: &Task| match &task.state {
                 TaskState::Running(placement) => placement.killed().is_none(),
@@ -436,15 +454,25 @@ impl Violations {
         let none = job.spec.is_on_every_machine() && counts.alive() == 0;
         // It was resized to no tasks, and lives on.
         let empty = job.spec.tasks == 0;
+        // Its tasks are enabled one by one.
+        let follows = !job.follows.is_empty();
         let agrees = match &job.state {
             JobState::Queued => (queued > 0 || none || empty) && pending == 0 && running == 0,
-            JobState::Pending => queued == 0 && (pending > 0 || none || empty) && running == 0,
-            JobState::Running => queued == 0 && (running + pending > 0 || none || empty),
+            JobState::Pending => {
+                (queued == 0 || follows) && (queued + pending > 0 || none || empty) && running == 0
+            }
+            JobState::Running => {
+                (queued == 0 || follows) && (queued + running + pending > 0 || none || empty)
+            }
             JobState::Dead { death, .. } => {
                 counts.alive() == 0 && (none || empty || *death == job.worst_death())
             }
         };
-        if !agrees || (job.state == JobState::Queued) == job.waits_for.is_empty() {
+        let waits = match job.state {
+            JobState::Queued => job.is_behind_others(),
+            _ => job.waits_for.is_empty(),
+        };
+        if !agrees || !waits {
             self.add(Violation::JobState { job: job.id, state: job.state.clone(), counts });
         }
         for (index, task) in job.tasks() {

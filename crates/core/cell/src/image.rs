@@ -416,8 +416,8 @@ impl Cell {
             self.pending.insert(id);
         }
         if job.is_alive() {
-            for other in &job.waits_for {
-                self.waiting.insert((*other, id));
+            for other in job.waits_or_follows() {
+                self.waiting.insert((other, id));
             }
             for with in job.parent.into_iter().chain(job.alloc_set) {
                 self.children.insert((with, id));

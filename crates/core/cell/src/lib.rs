@@ -83,9 +83,9 @@ pub use state::{
     Act, Admission, Cell, Changing, Content, Counts, Credentials, Demand, Drain, FailureDomain,
     File, Health, Holder, Inputs, Job, JobParts, JobState, LastBackup, LastIncarnation, LeftOut,
     Lock, LockSession, Machine, MachineState, MachineTasks, Metering, NoAddress, NoVolume, Notices,
-    PastVersion, Phase, Placement, Replica, ReplicaToken, Rescheduling, Reserved, Session,
-    SharedUse, Stages, Task, TaskState, Token, TokenUse, Update, UpdateState, User, VersionEnd,
-    Volume, VolumeAsk, crashes,
+    PastVersion, Phase, Placement, Replica, ReplicaToken, Rescheduling, Reserved, RunsAfter,
+    Session, SharedUse, Stages, Task, TaskState, Token, TokenUse, Update, UpdateState, User,
+    VersionEnd, Volume, VolumeAsk, crashes,
 };
 
 pub use total::Total;

@@ -293,6 +293,24 @@ pub enum Rejection {
         /// Name of that job.
         name: JobName,
     },
+    /// The job would wait for the failure of one that has finished.
+    PredecessorFinished {
+        /// Owner of the job to wait for.
+        user: UserName,
+        /// Name of that job.
+        name: JobName,
+    },
+    /// The tasks of the job would wait for those of another, one by one, and that has another number of tasks.
+    CounterpartsMissing {
+        /// Owner of the job to wait for.
+        user: UserName,
+        /// Name of that job.
+        name: JobName,
+        /// How many tasks that job has.
+        theirs: u32,
+        /// How many tasks the job has.
+        own: u32,
+    },
     /// There is no such machine.
     NoSuchMachine(MachineName),
     /// The machine still has tasks.
@@ -653,6 +671,8 @@ impl Rejection {
             | Self::AllocTooSmall { .. }
             | Self::NoSuchReference { .. }
             | Self::PredecessorEnded { .. }
+            | Self::PredecessorFinished { .. }
+            | Self::CounterpartsMissing { .. }
             | Self::MachineInUse { .. }
             | Self::Volume { .. }
             | Self::Full { .. }

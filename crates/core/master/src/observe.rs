@@ -147,8 +147,13 @@ fn differs(
         }
         TaskStatus::Ended(end, usage) => {
             // It was not seen to run.
-            let has_run =
-                matches!(end, End::Exited { .. } | End::Signalled { .. } | End::OutOfMemory { .. });
+            let has_run = matches!(
+                end,
+                End::Exited { .. }
+                    | End::Signalled { .. }
+                    | End::OutOfMemory { .. }
+                    | End::OverRuntime { .. }
+            );
             if has_run && placement.phase == Phase::Starting && placement.stop.is_none() {
                 observations.push(Observation::Started { instance, latency: said.latency });
             }

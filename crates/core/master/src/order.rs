@@ -76,6 +76,11 @@ fn stop(cell: &Cell, instance: InstanceId, job: &Job, why: &StopReason) -> Optio
             let other = job_name(cell, *other);
             (format!("{other}, which it runs after, did not finish"), None)
         }
+        StopReason::Kill(
+            why @ (KillReason::PredecessorFinished(_)
+            | KillReason::CounterpartEnded(_)
+            | KillReason::CounterpartFinished(_)),
+        ) => (why.to_string(), None),
         StopReason::Evict(EvictionCause::Preempted { by }) => {
             let name = job_name(cell, by.collection);
             (format!("preempted by {name}/{}", by.index), preemption_notice(cell, *by))
@@ -176,6 +181,7 @@ fn task(cell: &Cell, instance: InstanceId, job: &Job, placement: &Placement) -> 
         ports: names.iter().cloned().zip(placement.ports.iter().copied()).collect(),
         address: placement.address,
         volumes: volumes(cell, instance, job, placement),
+        max_runtime: job.described(instance.index).batch.max_runtime,
         reads_again: match placement.inputs.as_deref() {
             Some(inputs) if inputs.told != inputs.done => inputs.told,
             _ => 0,

@@ -64,6 +64,9 @@ pub enum ScriptError {
     /// A word is not a valid name.
     #[error(transparent)]
     Name(#[from] NameError),
+    /// A word is not a job to run after.
+    #[error(transparent)]
+    Predecessor(#[from] spec::PredecessorError),
     /// A word is not the address of a job or of its tasks.
     #[error(transparent)]
     Address(#[from] AddressError),

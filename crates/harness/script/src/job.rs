@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Appclass, Band, JobName, MilliCores, PortName, Priority, Resources, TaskIndex};
 use spec::{
-    Autoscale, Constraint, CpuRam, HealthCheck, JobReference, JobSpec, Kind, Maximum, MetricsPage,
-    Network, Relation, RestartWhen, Saver, Sizing, TaskOverride, TaskSpec,
+    Autoscale, Constraint, CpuRam, HealthCheck, JobSpec, Kind, Maximum, MetricsPage, Network,
+    Predecessor, Relation, RestartWhen, Saver, Sizing, TaskOverride, TaskSpec,
 };
 
 use crate::ScriptError;
@@ -150,7 +150,7 @@ pub fn job_spec(name: &str, tasks: u32, options: &[&str]) -> Result<JobSpec, Scr
             }
             "parent" => job.parent = Some(value.parse()?),
             "after" => {
-                let jobs = value.split(',').map(str::parse::<JobReference>);
+                let jobs = value.split(',').map(str::parse::<Predecessor>);
                 job.after = jobs.collect::<Result<_, _>>()?;
             }
             "failures" if value == "unlimited" => job.restart.failures_max = None,

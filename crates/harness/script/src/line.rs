@@ -346,6 +346,10 @@ fn end(words: &[&str]) -> Result<End, ScriptError> {
         ["unhealthy", reason @ ..] => End::Unhealthy { reason: reason.join(" ") },
         ["rule", reason @ ..] => End::BrokeRule { reason: reason.join(" ") },
         ["short", reason @ ..] => End::OutOfResources { reason: reason.join(" ") },
+        ["over-runtime", most] => {
+            let seconds = value(most, "a number of seconds")?;
+            End::OverRuntime { most: Span::from_secs(seconds) }
+        }
         ["lost", reason @ ..] => End::Lost { reason: reason.join(" ") },
         _ => return Err(not(&words.join(" "), "the reason of an end, such as 'exit 0'")),
     })

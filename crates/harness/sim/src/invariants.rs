@@ -459,6 +459,7 @@ impl InvariantChecker {
             | End::BrokeRule { .. }
             | End::NotStarted { .. } => true,
             End::Unhealthy { .. }
+            | End::OverRuntime { .. }
             | End::Stopped
             | End::Lost { .. }
             | End::OutOfResources { .. } => false,

@@ -16,8 +16,8 @@ use model::{
     Priority, Random, Resources, Span, TaskIndex, TaskSelection, Time, UserName,
 };
 use spec::{
-    Constraint, HealthCheck, JobReference, JobSpec, Kind, Network, OnFailure, Relation,
-    RestartWhen, Saver, Sizing, TaskSpec, UpdatePolicy,
+    Constraint, EndCondition, HealthCheck, JobReference, JobSpec, Kind, Network, OnFailure,
+    Predecessor, Relation, RestartWhen, Saver, Sizing, TaskSpec, UpdatePolicy,
 };
 
 use crate::load::{Action, Load};
@@ -100,7 +100,15 @@ impl Mixed {
             let user = Some(other.owner.clone());
             let reference = JobReference { user, job: other.spec.name.clone() };
             if self.random.chance(600) {
-                spec.after.insert(reference);
+                let mut after = Predecessor::finished(reference);
+                // Without a random number, too.
+                after.when = match spec.task.limit.ram.0 % 8 {
+                    0..=4 => EndCondition::Finished,
+                    5 | 6 => EndCondition::Ended,
+                    _ => EndCondition::Failed,
+                };
+                after.each_task = other.spec.tasks == spec.tasks && spec.tasks > 1;
+                spec.after.insert(after);
             } else {
                 spec.parent = Some(reference);
             }
@@ -116,6 +124,11 @@ impl Mixed {
             2..6 => self.in_alloc_set(cell, owner, &mut spec),
             6 => (spec.tasks, spec.sizing) = (0, Sizing::EveryMachine),
             _ => {}
+        }
+        // Without a random number, too.
+        if !spec.kind.is_alloc_set() && spec.task.limit.cpu.0.is_multiple_of(3) {
+            let seconds = 15 + spec.task.limit.ram.0 % 90;
+            spec.batch.max_runtime = Some(Span::from_secs(seconds));
         }
         self.volumes.ask(owner, &mut spec);
         self.secrets.ask(cell, self.users.get(owner)?, &mut spec);

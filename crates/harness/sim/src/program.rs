@@ -135,6 +135,7 @@ mod tests {
             address: None,
             volumes: Vec::new(),
             reads_again: 0,
+            max_runtime: None,
             instance: InstanceId { collection, index, generation: Generation(1) },
             alloc: None,
             cell: CellName::new("sim").expect("a name"),

@@ -12,7 +12,7 @@ use client::{Connection, Target};
 use command::{Done, Failure};
 use model::{Band, JobName, MilliCores, Span};
 use rpc::NewKey;
-use spec::{Constraint, JobReference, JobSpec, Relation, TaskSpec};
+use spec::{Constraint, JobReference, JobSpec, Predecessor, Relation, TaskSpec};
 
 /// The name of the user.
 const NAME: &str = "greedy";
@@ -100,7 +100,7 @@ async fn killed(directory: &Path) -> Result<std::convert::Infallible, Failure> {
     let mut connection = connection(directory)?;
     let mut job = job("killed")?;
     let first = JobName::new("resized-0").map_err(Failure::failed)?;
-    job.after.insert(JobReference { user: None, job: first });
+    job.after.insert(Predecessor::finished(JobReference { user: None, job: first }));
     loop {
         submit(&mut connection, &job).await?;
         let id = Some(connection.request_id().await?);

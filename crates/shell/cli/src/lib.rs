@@ -49,6 +49,7 @@ mod show;
 mod sigma;
 mod sources;
 mod start_latency;
+mod time_left;
 mod token;
 mod top;
 mod update;

@@ -542,7 +542,7 @@ impl Progress {
     fn say_waiting(&mut self, job: &v1::JobStatus) {
         if self.said_waiting != job.waits_for && !job.waits_for.is_empty() {
             eprint!("{}", self.end_line());
-            eprintln!(" queued {}", why::until(&job.waits_for));
+            eprintln!(" queued {}", present::until(&job.waits));
         }
         self.said_waiting.clone_from(&job.waits_for);
     }

@@ -13,7 +13,7 @@ use model::{FinalUsage, Priority, Resources, Time};
 use present::amount;
 
 use super::usage;
-use super::{ListArgs, StatusArgs, run, start_latency, why};
+use super::{ListArgs, StatusArgs, run, start_latency, time_left, why};
 use crate::said::{health, last_end, said_of};
 
 /// The polling interval of `--watch`.
@@ -283,10 +283,12 @@ fn show_job(
 ) -> Done {
     let priority = priority(job.spec.as_ref().and_then(|spec| spec.priority));
     let age = Time(now).since(Time(job.submitted));
-    let why = match (job.waits_for.as_slice(), job.reason.as_str()) {
+    let queued = job.counts.map_or(0, |counts| counts.queued);
+    let why = match (job.waits.as_slice(), job.reason.as_str()) {
         ([], "") => String::new(),
         ([], reason) => format!(" ({reason})"),
-        (jobs, _) => format!(" {}", why::until(jobs)),
+        (jobs, _) if job.state() == v1::JobState::Queued => format!(" {}", present::until(jobs)),
+        (jobs, _) => format!(" ({queued} queued {})", present::until(jobs)),
     };
     let is_alloc_set = run::is_alloc_set(job);
     let within = match job.alloc_set.as_str() {
@@ -343,6 +345,7 @@ fn show_job(
             row.push(task.reason.clone());
             row.extend(used.columns(job, task));
             row.extend(last_usage(task));
+            row.push(time_left::of(task, now).map(|left| left.to_string()).unwrap_or_default());
             row.push(shown_labels(&task.labels));
         }
         row
@@ -369,6 +372,7 @@ fn show_job(
         "MEMORY USED",
         "LAST CPU TIME",
         "LAST MEMORY PEAK",
+        "TIME LEFT",
         "LABELS",
     ];
     let mut shown = if *format == Format::Wide { headings.len() } else { 8 };
@@ -385,7 +389,10 @@ fn show_job(
     }
     match (format, selects) {
         (Format::Wide, _) => output::print(&start_latency::table(job)),
-        (_, true) => output::print(&start_latency::lines(job)),
+        (_, true) => {
+            output::print(&start_latency::lines(job))?;
+            output::print(&time_left::lines(job, now))
+        }
         (_, false) => Ok(()),
     }
 }

@@ -115,9 +115,9 @@ fn overview(cell: Target<'_>, args: &WhyArgs) -> Done {
 /// The job and the first reason why its tasks are pending, in a line; and whether that passes by waiting.
 fn first_reason(answer: &v1::WhyResponse) -> (bool, String) {
     let name = name(answer);
-    if answer.queued > 0 {
+    if answer.queued > 0 && answer.pending == 0 {
         let s = if answer.queued == 1 { "" } else { "s" };
-        let until = until(&answer.waits_for);
+        let until = present::until(&answer.waits);
         return (true, format!("{name}  {} task{s} queued {until}\n", answer.queued));
     }
     if let (0, [first, ..]) = (answer.pending, answer.starting.as_slice()) {
@@ -241,12 +241,6 @@ fn show_several(format: &Format, answers: &[v1::WhyResponse]) -> Done {
     output::list(format, &listing)
 }
 
-/// For example `until ana/extract has finished`.
-pub(super) fn until(waits_for: &[String]) -> String {
-    let have = if waits_for.len() == 1 { "has" } else { "have" };
-    format!("until {} {have} finished", waits_for.join(", "))
-}
-
 /// The explanation of a job, for people.
 pub(super) async fn explain(
     connection: &mut Connection,
@@ -260,17 +254,21 @@ pub(super) async fn explain(
 
 fn show(answer: &v1::WhyResponse) -> String {
     let name = name(answer);
+    let mut text = String::new();
     if answer.queued > 0 {
-        let (until, s) = (until(&answer.waits_for), if answer.queued == 1 { "" } else { "s" });
-        let mut text = format!("{name}: {} task{s} queued {until}\n", answer.queued);
+        let (until, s) = (present::until(&answer.waits), if answer.queued == 1 { "" } else { "s" });
+        let _infallible = writeln!(text, "{name}: {} task{s} queued {until}", answer.queued);
         for group in &answer.queued_groups {
             text.push_str(&when_started(group));
         }
+    }
+    // Others of its tasks may wait no more.
+    if answer.queued > 0 && answer.pending == 0 {
         details::of_job(&mut text, answer);
         let _infallible = writeln!(text, " as of index {}", answer.index);
         return text;
     }
-    let (mut text, mut ended) = (String::new(), String::new());
+    let mut ended = String::new();
     details::ended(&mut ended, answer, &name);
     if !says_something(answer) && answer.scores.is_empty() {
         return match answer.ended_because.is_empty() {

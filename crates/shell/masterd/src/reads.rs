@@ -11,6 +11,7 @@ pub(crate) mod starting;
 pub(crate) mod updates;
 pub(crate) mod usage;
 pub(crate) mod views;
+pub(crate) mod waits;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

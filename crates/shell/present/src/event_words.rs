@@ -129,6 +129,15 @@ fn killed(record: &Record, why: &KillReason) -> String {
         KillReason::PredecessorEnded(_) => {
             format!("{user}/{job}, which it was to run after, did not finish")
         }
+        KillReason::PredecessorFinished(_) => {
+            format!("{user}/{job}, for whose failure it waited, has finished")
+        }
+        KillReason::CounterpartEnded(task) => {
+            format!("{user}/{job}/{}, which it was to run after, did not finish", task.index)
+        }
+        KillReason::CounterpartFinished(task) => {
+            format!("{user}/{job}/{}, for whose failure it waited, has finished", task.index)
+        }
         KillReason::User(_)
         | KillReason::Now(_)
         | KillReason::Removed

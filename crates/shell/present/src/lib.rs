@@ -10,6 +10,7 @@
 //! - [`start_lost`]: why a task could not be started
 //! - [`machine_words`]: what machines offer tasks
 //! - [`table`]: columns of text
+//! - [`until`]: what a job waits for
 
 pub mod amount;
 pub mod event_words;
@@ -18,8 +19,10 @@ mod lost_start;
 pub mod machine_words;
 pub mod problem;
 mod table;
+mod wait_words;
 
 pub use event_words::EventWords;
 pub use job_words::job_state;
 pub use lost_start::{lost_starts, not_started, start_lost};
 pub use table::{table, table_within};
+pub use wait_words::{awaited, until};

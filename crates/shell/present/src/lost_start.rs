@@ -21,6 +21,7 @@ pub fn start_lost(
 }
 
 /// The same without the next start: it is being tried again.
+#[must_use]
 pub fn lost_starts(tries: u32, last_end: Option<&v1::End>) -> Option<String> {
     let v1::end::How::Lost(reason) = last_end?.how.as_ref()? else { return None };
     let times = if tries <= 1 { "once".to_owned() } else { format!("{tries} times") };

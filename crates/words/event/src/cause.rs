@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use model::{CollectionId, End, InstanceId, MachineId, MachineName, NoticeReason, UserName};
+use model::{CollectionId, End, InstanceId, MachineId, MachineName, NoticeReason, TaskId, UserName};
 
 use crate::lifecycle::Transition;
 
@@ -101,6 +101,12 @@ pub enum KillReason {
     AllocSetEnded(CollectionId),
     /// A job that its job runs after ended without finishing.
     PredecessorEnded(CollectionId),
+    /// A job for whose failure its job waited has finished.
+    PredecessorFinished(CollectionId),
+    /// The task of another job that it runs after ended without finishing.
+    CounterpartEnded(TaskId),
+    /// The task of another job for whose failure it waited has finished.
+    CounterpartFinished(TaskId),
     /// Its job has fewer tasks now, or it stood in for a task that is up again.
     Removed,
     /// Its job has one task on every machine, and this machine was removed or no longer matches the job.
@@ -186,6 +192,15 @@ impl fmt::Display for KillReason {
             }
             Self::PredecessorEnded(job) => {
                 write!(f, "job {job}, which it was to run after, did not finish")
+            }
+            Self::PredecessorFinished(job) => {
+                write!(f, "job {job}, for whose failure it waited, has finished")
+            }
+            Self::CounterpartEnded(task) => {
+                write!(f, "task {task}, which it was to run after, did not finish")
+            }
+            Self::CounterpartFinished(task) => {
+                write!(f, "task {task}, for whose failure it waited, has finished")
             }
             Self::Removed => f.write_str("removed: its job needs it no more"),
             Self::MachineLeft(machine) => {

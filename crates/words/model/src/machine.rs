@@ -159,6 +159,11 @@ pub enum End {
         /// The rule by which it was chosen, with its usage and what the machine had.
         reason: String,
     },
+    /// It was stopped because it ran longer than its job allows.
+    OverRuntime {
+        /// The maximum.
+        most: Span,
+    },
     /// It was stopped because the order no longer contained it.
     Stopped,
     /// It is gone and its end was not observed: its shim died or the machine rebooted.
@@ -210,6 +215,7 @@ impl fmt::Display for End {
             Self::OutOfResources { reason } => {
                 write!(f, "out of resources: {}", reason.escape_debug())
             }
+            Self::OverRuntime { most } => write!(f, "it ran longer than maxRuntime ({most})"),
             Self::Stopped => f.write_str("stopped"),
             Self::Lost { reason } => write!(f, "lost: {}", reason.escape_debug()),
         }

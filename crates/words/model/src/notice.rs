@@ -16,6 +16,8 @@ pub enum NoticeReason {
     Updated,
     /// Its health check failed too often.
     Unhealthy,
+    /// It ran longer than its job allows.
+    OverRuntime,
     /// Anything else.
     #[default]
     Other,
@@ -23,12 +25,13 @@ pub enum NoticeReason {
 
 impl NoticeReason {
     /// Every reason, in the order of its number.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Killed,
         Self::Preempted,
         Self::MachineShutdown,
         Self::Updated,
         Self::Unhealthy,
+        Self::OverRuntime,
         Self::Other,
     ];
 
@@ -41,6 +44,7 @@ impl NoticeReason {
             Self::MachineShutdown => "drained",
             Self::Updated => "updated",
             Self::Unhealthy => "unhealthy",
+            Self::OverRuntime => "over-runtime",
             Self::Other => "other",
         }
     }

@@ -121,6 +121,8 @@ pub struct Desired {
     pub address: Option<Ipv4Addr>,
     /// The volumes of the machine that it has.
     pub volumes: Vec<VolumeMount>,
+    /// How long its program may run; `None`: as long as it likes.
+    pub max_runtime: Option<Span>,
     /// Increases when it has to read its secrets and names again while it runs, and then gets SIGHUP;
     /// 0: it has read the newest.
     pub reads_again: u32,

@@ -11,8 +11,8 @@ use model::{
 
 use crate::{
     Autoscale, BatchPolicy, Constraint, Cores, CpuRam, DisruptionBudget, HealthCheck, JobReference,
-    Kind, LogPolicy, MetricsPage, Network, OnChange, OutputPolicy, RestartPolicy, Saver, TaskFile,
-    UpdatePolicy, VolumeRequest,
+    Kind, LogPolicy, MetricsPage, Network, OnChange, OutputPolicy, Predecessor, RestartPolicy,
+    Saver, TaskFile, UpdatePolicy, VolumeRequest,
 };
 
 /// A job description: a number of tasks that run the same program, or of allocs in which tasks of
@@ -60,9 +60,9 @@ pub struct JobSpec {
     pub disruptions: DisruptionBudget,
     /// How updates of the job proceed.
     pub update: UpdatePolicy,
-    /// Jobs that must finish before this one starts (trace v3, "run after"). If one of them ends in
+    /// Jobs that must end before this one starts, each as it says (trace v3, "run after"). If one of them ends in
     /// any other way, this job is killed.
-    pub after: BTreeSet<JobReference>,
+    pub after: BTreeSet<Predecessor>,
     /// The parent job, if any: when it ends, this job ends (trace v3, "parent").
     pub parent: Option<JobReference>,
     /// How its tasks wait and run together.

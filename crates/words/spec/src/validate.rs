@@ -311,7 +311,8 @@ impl JobSpec {
         found.update(&top.field("update"), &self.update);
         let after = top.field("after");
         found.count(&after, self.after.len(), limits::AFTER_MAX, "jobs");
-        for (position, other) in self.after.iter().enumerate() {
+        for (position, predecessor) in self.after.iter().enumerate() {
+            let other = &predecessor.job;
             // With a user named, only the cell can tell.
             if other.user.is_none() && other.job == self.name {
                 found.add(&after.element(position), ProblemKind::NamesItself);

@@ -93,6 +93,7 @@ mod restart;
 mod restarts;
 mod restored_twice;
 mod rootless;
+mod runtimes;
 mod secrets;
 mod secrets_in_use;
 mod security;

@@ -7,7 +7,7 @@ use event::{
 use model::{
     Certificate, CollectionId, End, FinalUsage, Grant, InstanceId, LockMode, MachineId,
     MachineVolume, Package, PackageReaders, Resources, Service, Shortage, Span, StartLatency,
-    StartPart, VolumeClaim, VolumeName,
+    StartPart, TaskId, VolumeClaim, VolumeName,
 };
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 
@@ -462,11 +462,19 @@ fn kill_reason(wire: &mut Wire<'_>, reason: &KillReason) {
         KillReason::User(user) => wire.given_text(1, user.as_str()),
         KillReason::ParentEnded(CollectionId(id)) => wire.given_number(2, *id),
         KillReason::PredecessorEnded(CollectionId(id)) => wire.given_number(3, *id),
+        KillReason::PredecessorFinished(CollectionId(id)) => wire.given_number(160, *id),
+        KillReason::CounterpartEnded(task) => wire.message(161, |wire| task_id(wire, *task)),
+        KillReason::CounterpartFinished(task) => wire.message(162, |wire| task_id(wire, *task)),
         KillReason::AllocSetEnded(CollectionId(id)) => wire.given_number(4, *id),
         KillReason::Removed => wire.nothing(5),
         KillReason::MachineLeft(machine) => wire.given_text(19, machine.as_str()),
         KillReason::Now(user) => wire.given_text(6, user.as_str()),
     }
+}
+
+fn task_id(wire: &mut Wire<'_>, task: TaskId) {
+    wire.number(1, task.collection.0);
+    wire.number(2, task.index.0.into());
 }
 
 fn end(wire: &mut Wire<'_>, end: &End) {
@@ -483,6 +491,7 @@ fn end(wire: &mut Wire<'_>, end: &End) {
         End::Lost { reason } => wire.given_text(7, reason),
         End::BrokeRule { reason } => wire.given_text(8, reason),
         End::OutOfResources { reason } => wire.given_text(9, reason),
+        End::OverRuntime { most } => wire.message(150, |wire| span(wire, *most)),
     }
 }
 

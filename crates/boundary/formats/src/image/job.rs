@@ -8,10 +8,10 @@ use api::{At, Fault, Malformed, read};
 use cell::crashes::Crash;
 use cell::{
     Health, Inputs, Job, JobParts, JobState, LastIncarnation, LeftOut, MachineTasks, Phase,
-    Placement, Reserved, Task, TaskState,
+    Placement, Reserved, RunsAfter, Task, TaskState,
 };
 use model::{CollectionId, Generation, MachineId, TaskIndex, Time, Version};
-use spec::JobSpec;
+use spec::{EndCondition, JobSpec};
 
 use crate::v1;
 use v1::job_image;
@@ -32,7 +32,8 @@ impl From<&Job> for v1::JobImage {
             owner: job.owner.to_string(),
             spec: Some(v1::JobSpec::from(&*job.spec)),
             submitted: job.submitted.0,
-            after: job.after.iter().map(|id| id.0).collect(),
+            after: job.after.iter().map(runs_after).collect(),
+            follows: job.follows.iter().map(|id| id.0).collect(),
             waits_for: job.waits_for.iter().map(|id| id.0).collect(),
             parent: job.parent.map(|id| id.0),
             alloc_set: job.alloc_set.map(|id| id.0),
@@ -86,7 +87,8 @@ impl TryFrom<v1::JobImage> for Job {
             disrupted: job.disrupted.into_iter().map(Time).collect(),
             submitted: Time(job.submitted),
             state,
-            after: job.after.into_iter().map(CollectionId).collect(),
+            after: predecessors(&job.after).field("after")?,
+            follows: job.follows.into_iter().map(CollectionId).collect(),
             waits_for: job.waits_for.into_iter().map(CollectionId).collect(),
             parent: job.parent.map(CollectionId),
             alloc_set: job.alloc_set.map(CollectionId),
@@ -94,6 +96,29 @@ impl TryFrom<v1::JobImage> for Job {
             machine_tasks,
         }))
     }
+}
+
+fn runs_after(after: &RunsAfter) -> job_image::RunsAfter {
+    let when = match after.when {
+        EndCondition::Finished => job_image::runs_after::When::Finished,
+        EndCondition::Ended => job_image::runs_after::When::Ended,
+        EndCondition::Failed => job_image::runs_after::When::Failed,
+    };
+    job_image::RunsAfter { job: after.job.0, when: when.into(), each_task: after.each_task }
+}
+
+fn predecessors(all: &[job_image::RunsAfter]) -> Result<Vec<RunsAfter>, Malformed> {
+    let meaning = |when| match when {
+        job_image::runs_after::When::Unspecified => None,
+        job_image::runs_after::When::Finished => Some(EndCondition::Finished),
+        job_image::runs_after::When::Ended => Some(EndCondition::Ended),
+        job_image::runs_after::When::Failed => Some(EndCondition::Failed),
+    };
+    let one = |(position, after): (usize, &job_image::RunsAfter)| {
+        let when = read::value(after.when, meaning, "when").element(position)?;
+        Ok(RunsAfter { job: CollectionId(after.job), when, each_task: after.each_task })
+    };
+    all.iter().enumerate().map(one).collect()
 }
 
 /// The machines of the rows of a job with one task on every machine.

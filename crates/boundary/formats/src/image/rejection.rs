@@ -163,6 +163,14 @@ impl From<&Rejection> for v1::Rejection {
                 let (user, name) = (user.to_string(), name.to_string());
                 Why::PredecessorEnded(rejection::PredecessorEnded { user, name })
             }
+            Rejection::PredecessorFinished { user, name } => {
+                let (user, name) = (user.to_string(), name.to_string());
+                Why::PredecessorFinished(rejection::PredecessorEnded { user, name })
+            }
+            Rejection::CounterpartsMissing { user, name, theirs, own } => {
+                let (user, name, theirs, own) = (user.to_string(), name.to_string(), *theirs, *own);
+                Why::CounterpartsMissing(rejection::CounterpartsMissing { user, name, theirs, own })
+            }
             Rejection::NoSuchMachine(machine) => Why::NoSuchMachine(machine.to_string()),
             Rejection::MachineInUse { machine, tasks } => {
                 let (machine, tasks) = (machine.to_string(), *tasks);
@@ -424,6 +432,16 @@ impl TryFrom<v1::Rejection> for Rejection {
             Why::PredecessorEnded(job) => Self::PredecessorEnded {
                 user: read::name(&job.user, "user").field("predecessorEnded")?,
                 name: read::name(&job.name, "name").field("predecessorEnded")?,
+            },
+            Why::PredecessorFinished(job) => Self::PredecessorFinished {
+                user: read::name(&job.user, "user").field("predecessorFinished")?,
+                name: read::name(&job.name, "name").field("predecessorFinished")?,
+            },
+            Why::CounterpartsMissing(job) => Self::CounterpartsMissing {
+                user: read::name(&job.user, "user").field("counterpartsMissing")?,
+                name: read::name(&job.name, "name").field("counterpartsMissing")?,
+                theirs: job.theirs,
+                own: job.own,
             },
             Why::NoSuchMachine(machine) => {
                 Self::NoSuchMachine(read::name(&machine, "noSuchMachine")?)

@@ -201,6 +201,7 @@ pub(crate) fn end() -> impl Strategy<Value = End> {
         Just(End::Stopped),
         any::<String>().prop_map(|reason| End::Lost { reason }),
         any::<String>().prop_map(|reason| End::BrokeRule { reason }),
+        (0..1_u64 << 40).prop_map(|most| End::OverRuntime { most: Span(most) }),
         any::<String>().prop_map(|reason| End::OutOfResources { reason }),
     ]
 }
@@ -285,6 +286,7 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
             address: None,
             volumes: Vec::new(),
             reads_again: 0,
+            max_runtime: None,
             instance,
             alloc,
             cell,

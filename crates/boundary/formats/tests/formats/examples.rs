@@ -191,7 +191,7 @@ pub(crate) fn full_job() -> JobSpec {
         own_limit: None,
         disruptions: DisruptionBudget { at_once: Some(0), per_hour: Some(20) },
         update: update_policy(),
-        after: ["ben/extract", "load"].map(reference).into(),
+        after: ["ben/extract", "load:ended"].map(|one| one.parse().expect("a job")).into(),
         parent: Some(reference("fleet")),
         metrics: Some(MetricsPage::on(name("http"))),
         batch: BatchPolicy {
@@ -310,6 +310,7 @@ fn ends() -> Vec<End> {
         End::OutOfMemory { limit: Bytes(64 << 20), peak: Bytes(65 << 20) },
         End::NotStarted { reason: reason.clone() },
         End::Unhealthy { reason: reason.clone() },
+        End::OverRuntime { most: Span::from_secs(3_600) },
         End::Stopped,
         End::Lost { reason },
     ]

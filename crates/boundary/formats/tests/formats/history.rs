@@ -21,7 +21,7 @@ use model::{
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
-use spec::{JobReference, JobSpec, Kind};
+use spec::{EndCondition, JobReference, JobSpec, Kind, Predecessor};
 
 use crate::arbitrary::end;
 use crate::arbitrary::job::valid_job;
@@ -461,7 +461,10 @@ impl History {
             job.priority = model::Priority::new(0).expect("the lowest");
         }
         let named = |which| self.job(which).map(|job| reference(&job));
-        job.after = after.and_then(named).into_iter().collect();
+        let when = EndCondition::ALL[job.tasks as usize % EndCondition::ALL.len()];
+        let each_task = !job.batch.gang && !job.is_on_every_machine() && job.tasks > 1;
+        let waits = |job| Predecessor { job, when, each_task };
+        job.after = after.and_then(named).map(waits).into_iter().collect();
         job.parent = parent.and_then(named);
         // What no machine has is only preferred.
         let report = report(0);

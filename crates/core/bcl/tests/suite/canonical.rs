@@ -12,9 +12,10 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Map, Value, json};
 use spec::{
-    Autoscale, Constraint, CpuRam, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind,
-    LogPolicy, Maximum, MetricsPage, OnFailure, OutputPolicy, Probe, Relation, RestartPolicy,
-    RestartWhen, Saver, TaskOverride, TaskSpec, UpdatePolicy, VolumeRequest, VolumeSelector,
+    Autoscale, Constraint, CpuRam, DisruptionBudget, EndCondition, HealthCheck, JobReference,
+    JobSpec, Kind, LogPolicy, Maximum, MetricsPage, OnFailure, OutputPolicy, Predecessor, Probe,
+    Relation, RestartPolicy, RestartWhen, Saver, TaskOverride, TaskSpec, UpdatePolicy,
+    VolumeRequest, VolumeSelector,
 };
 
 use crate::with_files;
@@ -321,6 +322,15 @@ fn constraint() -> impl Strategy<Value = Constraint> {
 }
 
 /// A reference that cannot be to the job itself, whose name is shorter.
+fn predecessor() -> impl Strategy<Value = Predecessor> {
+    let when = proptest::sample::select(&EndCondition::ALL[..]);
+    (reference(), when, any::<bool>()).prop_map(|(job, when, each_task)| Predecessor {
+        job,
+        when,
+        each_task,
+    })
+}
+
 fn reference() -> impl Strategy<Value = JobReference> {
     (option::of(label()), label()).prop_map(|(user, job)| JobReference {
         user: user.map(|user| UserName::new(&user).expect("a label")),
@@ -467,7 +477,7 @@ prop_compose! {
         overrides in btree_map((0..5_u32).prop_map(TaskIndex), change().boxed(), 0..4),
         failures_max in option::of(0..1_000_000_u32),
         (when, delays) in (select(&RestartWhen::ALL[..]), (spans(), spans())),
-        after in btree_set(reference(), 0..3),
+        after in btree_set(predecessor(), 0..3),
         parent in option::of(reference()),
         maxima in (option::of(maximum()), option::of(maximum())),
         alloc_set in option::of(reference()),

@@ -9,6 +9,7 @@ use model::{
 use poll::{Desired, Notice, Stop};
 
 use super::notice::{self, GivenNotice};
+use super::runtime::Runtime;
 use super::{Effect, Rule};
 use crate::Launch;
 use crate::capacity::Endpoint;
@@ -29,6 +30,7 @@ pub(super) struct Local {
     pub(super) start: Option<StartTimer>,
     /// How often it was told to read its secrets and names again.
     pub(super) read_again: u32,
+    pub(super) runtime: Runtime,
 }
 
 /// How long a start takes, by the machine's own clock.
@@ -99,6 +101,8 @@ pub(super) enum StopCause {
     Unhealthy(String),
     BrokeRule(String),
     OutOfResources(String),
+    /// It ran longer than this.
+    OverRuntime(Span),
 }
 
 impl Local {
@@ -112,6 +116,7 @@ impl Local {
             logs_changed: false,
             start: None,
             read_again: 0,
+            runtime: Runtime::NotRunning,
         }
     }
 
@@ -120,6 +125,8 @@ impl Local {
     pub(super) fn adopt(&mut self, new: &Desired) {
         let own = &mut self.launch.desired;
         (own.priority, own.appclass) = (new.priority, new.appclass);
+        own.max_runtime = new.max_runtime;
+        self.runtime.ordered();
         if own.spec.limit != new.spec.limit || own.spec.constraints != new.spec.constraints {
             let spec = Arc::make_mut(&mut own.spec);
             spec.limit = new.spec.limit;
@@ -216,7 +223,9 @@ impl Local {
                 true
             }
             Phase::Stopping {
-                next, why: StopCause::NotDesired | StopCause::Unhealthy(_), ..
+                next,
+                why: StopCause::NotDesired | StopCause::Unhealthy(_) | StopCause::OverRuntime(_),
+                ..
             } if *next > now + again => {
                 *next = now;
                 true

@@ -305,16 +305,17 @@ impl Cell {
     /// Adds a pending task to a job.
     pub(super) fn add_task(&mut self, id: CollectionId, events: &mut Events) {
         let now = self.time;
+        let index = self.jobs.get(id).map_or(TaskIndex(0), |job| TaskIndex(job.rows()));
+        let held = self.jobs.get(id).is_some_and(|job| self.is_held_back(job, index));
         let Some(job) = self.jobs.get_mut(id) else { return };
         let before = Tallied::of(job);
-        let index = TaskIndex(job.rows());
         job.add_task(now);
         self.tasks = self.tasks.saturating_add(1);
         let Some(instance) = job.instance(index) else { return };
         let cause = crate::PendingCause::Submitted;
         events.add(Subject::Task(instance), EventKind::Submit { cause });
         let queued = TaskState::Queued { since: now };
-        let waits = job.state == crate::JobState::Queued;
+        let waits = held || job.state == crate::JobState::Queued;
         if waits && job.step(index, Transition::Queue, queued).is_ok() {
             events.add(Subject::Task(instance), EventKind::Queue);
         } else {
@@ -323,6 +324,7 @@ impl Cell {
         let after = Tallied::of(job);
         self.tally.replace(&job.owner, before, after);
         self.recharge_task(id, index, &[]);
+        self.enable(id, Some(index), events);
     }
 }
 

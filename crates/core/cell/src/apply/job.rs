@@ -6,7 +6,7 @@ use event::{Death, Event, EventKind, KillReason, PendingCause, StopReason, Subje
 use model::{
     Capability, CollectionId, FinalUsage, JobName, TaskIndex, TaskSelection, UserName, Version,
 };
-use spec::{JobReference, JobSpec};
+use spec::{EndCondition, JobReference, JobSpec, Predecessor};
 
 use super::alloc::Entered;
 use super::capability::not_the_owner;
@@ -19,13 +19,14 @@ use crate::lifecycle::Transition;
 use crate::state::Tallied;
 use crate::{
     Cell, Countable, Job, JobParts, JobPermission, JobState, ReferenceField, Rejection, Reply,
-    Submission, Task, TaskState,
+    RunsAfter, Submission, Task, TaskState,
 };
 
 /// The jobs that a description refers to, resolved.
 struct Related {
-    after: Vec<CollectionId>,
+    after: Vec<RunsAfter>,
     waits_for: Vec<CollectionId>,
+    follows: Vec<CollectionId>,
     parent: Option<CollectionId>,
     alloc_set: Option<Entered>,
 }
@@ -127,6 +128,36 @@ impl Change for Kill {
 }
 
 impl Job {
+    /// Whether a new job may run after it.
+    ///
+    /// # Errors
+    /// If it has ended in another way than the new job needs, or will, or each task of the new job is to wait
+    /// for a task of it, and it has another number of them.
+    fn may_be_waited_for(&self, by: &JobSpec, runs_after: RunsAfter) -> Result<(), Rejection> {
+        let (user, name) = (self.owner.clone(), self.spec.name.clone());
+        if runs_after.when == EndCondition::Finished {
+            self.not_being_killed()?;
+        }
+        let (theirs, own) = (self.spec.tasks, by.tasks);
+        if runs_after.each_task && theirs != own {
+            return Err(Rejection::CounterpartsMissing { user, name, theirs, own });
+        }
+        let JobState::Dead { death, .. } = &self.state else { return Ok(()) };
+        let is_met = match runs_after.each_task {
+            true => self
+                .tasks()
+                .any(|(_, task)| task.state.death().is_some_and(|death| runs_after.is_met(death))),
+            false => runs_after.is_met(death),
+        };
+        match runs_after.when {
+            _ if is_met => Ok(()),
+            EndCondition::Failed => Err(Rejection::PredecessorFinished { user, name }),
+            EndCondition::Finished | EndCondition::Ended => {
+                Err(Rejection::PredecessorEnded { user, name })
+            }
+        }
+    }
+
     /// The rejection of what would change it or depend on it while it is being killed.
     ///
     /// # Errors
@@ -176,7 +207,7 @@ impl Cell {
         self.may_submit(by, spec)?;
         self.check_packages(by, spec, None)?;
         self.check_secrets(by, spec)?;
-        let Related { after, waits_for, parent, alloc_set } = self.related(by, spec)?;
+        let Related { after, waits_for, follows, parent, alloc_set } = self.related(by, spec)?;
         self.within_quota(by, spec).map_err(Rejection::Quota)?;
         let (entered, alloc_set) = (alloc_set, alloc_set.map(|entered| entered.set));
         let last = self.last_collection.0;
@@ -184,8 +215,8 @@ impl Cell {
             CollectionId(last.checked_add(1).ok_or_else(|| ids_used_up(Countable::JobIds, last))?);
         self.last_collection = id;
         self.tasks = self.tasks.saturating_add(spec.tasks.into());
-        let waits = !waits_for.is_empty();
-        for other in &waits_for {
+        let waits = !waits_for.is_empty() || !follows.is_empty();
+        for other in waits_for.iter().chain(&follows) {
             self.waiting.insert((*other, id));
         }
         for with in parent.into_iter().chain(alloc_set) {
@@ -205,6 +236,7 @@ impl Cell {
             state: JobState::Pending,
             after,
             waits_for,
+            follows,
             parent,
             alloc_set,
             tasks: vec![Task::new(self.time, Version(1)); spec.tasks as usize],
@@ -239,6 +271,7 @@ impl Cell {
         self.jobs.insert(id, Arc::new(job));
         self.used_for(by, id, spec, events);
         self.job_names.insert((by.clone(), spec.name.clone(), id));
+        self.catch_up(id, events);
         Ok(Reply::Submitted {
             collection: id,
             submission: Submission::New,
@@ -251,19 +284,21 @@ impl Cell {
     /// Resolves the jobs that a description refers to. All of them existed before it, so none can
     /// wait for it: a job that names itself is the only possible cycle.
     fn related(&self, by: &UserName, spec: &JobSpec) -> Result<Related, Rejection> {
-        let (mut after, mut waits_for) = (Vec::new(), Vec::new());
-        for reference in &spec.after {
+        let (mut after, mut waits_for, mut follows) = (Vec::new(), Vec::new(), Vec::new());
+        for Predecessor { job: reference, when, each_task } in &spec.after {
             let predecessor = self.find_referenced(ReferenceField::After, by, spec, reference)?;
-            predecessor.not_being_killed()?;
-            if let JobState::Dead { death, .. } = &predecessor.state
-                && *death != Death::Finished
-            {
-                let (user, name) = (predecessor.owner.clone(), predecessor.spec.name.clone());
-                return Err(Rejection::PredecessorEnded { user, name });
+            let id = predecessor.id;
+            let runs_after = RunsAfter { job: id, when: *when, each_task: *each_task };
+            predecessor.may_be_waited_for(spec, runs_after)?;
+            if after.contains(&runs_after) {
+                continue;
             }
-            if !after.contains(&predecessor.id) {
-                after.push(predecessor.id);
-                waits_for.extend(predecessor.is_alive().then_some(predecessor.id));
+            after.push(runs_after);
+            if *each_task && !follows.contains(&id) {
+                // Also one that has ended: some of its tasks may have ended in another way than it.
+                follows.push(id);
+            } else if !each_task && predecessor.is_alive() && !waits_for.contains(&id) {
+                waits_for.push(id);
             }
         }
         let parent = spec.parent.as_ref().map(|reference| {
@@ -278,7 +313,7 @@ impl Cell {
         });
         let alloc_set = spec.kind.alloc_set().map(|set| self.alloc_set_for(by, spec, set));
         let (parent, alloc_set) = (parent.transpose()?, alloc_set.transpose()?);
-        Ok(Related { after, waits_for, parent, alloc_set })
+        Ok(Related { after, waits_for, follows, parent, alloc_set })
     }
 
     pub(super) fn find_referenced(

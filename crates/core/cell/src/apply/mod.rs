@@ -52,7 +52,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use event::{Actor, Event, EventKind, Subject};
-use model::{CollectionId, FinalUsage, InstanceId, Level, LogIndex, MachineId, MachineName, Time};
+use model::{
+    CollectionId, FinalUsage, InstanceId, Level, LogIndex, MachineId, MachineName, TaskId, Time,
+};
 
 use crate::bounds::{CHECK_CHARACTERS_MAX, REASON_CHARACTERS_MAX, TIME_MAX};
 use crate::{Applied, Cell, Countable, Op, Outcome, Rejection};
@@ -64,6 +66,8 @@ pub(crate) struct Events {
     reordered: Vec<MachineId>,
     /// The jobs that it ended and that others wait for; see [`Cell::settle`].
     ended: Vec<CollectionId>,
+    /// The tasks that it ended and for which tasks of other jobs wait.
+    ended_tasks: Vec<TaskId>,
     /// The machines that were described anew; see [`Cell::keep_every_machine`].
     described: BTreeSet<MachineId>,
     /// The machines that were removed.

@@ -316,7 +316,10 @@ impl Cell {
         let (failures, ends) = (task.failures, task.ends_in_row);
         // A task that exceeds its memory limit, or breaks a rule, does so everywhere; and a missing
         // program is not the machine's fault.
-        let crashed = !matches!(ending.end, End::OutOfMemory { .. } | End::BrokeRule { .. });
+        let crashed = !matches!(
+            ending.end,
+            End::OutOfMemory { .. } | End::BrokeRule { .. } | End::OverRuntime { .. }
+        );
         let has_run = !matches!(ending.end, End::NotStarted { .. });
         let was_suspect = task.is_suspect(now);
         if crashed {
@@ -324,7 +327,12 @@ impl Cell {
         }
         let suspect = task.is_suspect(now);
         // While an update changes a task, it is the update that fails: an undo needs the task alive.
-        if policy.allows(failures) || self.is_changing(instance) {
+        let again = match ending.end {
+            // It would run too long again: only a job that is to run for ever begins again.
+            End::OverRuntime { .. } => policy.when == RestartWhen::Always,
+            _ => true,
+        };
+        if (again && policy.allows(failures)) || self.is_changing(instance) {
             let wait = policy.delay_after(ends);
             self.begin_again(instance, Again::Failed, wait, ending, events);
         } else {

@@ -208,6 +208,7 @@ impl Cell {
     ) -> bool {
         let (now, cause) = (self.time, PendingCause::Submitted);
         let charged = self.charges_of_task(id, index);
+        let held = self.jobs.get(id).is_some_and(|job| self.is_held_back(job, index));
         let Some(job) = self.jobs.get_mut(id) else { return false };
         let (before, version) = (Tallied::of(job), job.version);
         let state = TaskState::Pending { since: now, not_before: now, cause };
@@ -217,7 +218,7 @@ impl Cell {
         if let Some(instance) = job.instance(index) {
             events.add(Subject::Task(instance), EventKind::Submit { cause });
             let queued = TaskState::Queued { since: now };
-            let waits = job.state == JobState::Queued;
+            let waits = held || job.state == JobState::Queued;
             if waits && job.step(index, Transition::Queue, queued).is_ok() {
                 events.add(Subject::Task(instance), EventKind::Queue);
             } else {
@@ -226,6 +227,7 @@ impl Cell {
         }
         self.tally.replace(&job.owner, before, Tallied::of(job));
         self.recharge_task(id, index, &charged);
+        self.enable(id, Some(index), events);
         true
     }
 

@@ -227,6 +227,7 @@ impl Cell {
         events: &mut Events,
     ) {
         let (now, id) = (self.time, instance.collection);
+        let is_awaited = self.waiting_for(id).next().is_some();
         let Some(job) = self.jobs.get_mut(id) else { return };
         let (transition, kind) =
             (death.transition(), EventKind::of(&death, ending.map(|ending| ending.end)));
@@ -247,6 +248,9 @@ impl Cell {
             self.quota.refund(&owner, band, charged.into());
         }
         let left = matches!(kind, EventKind::Kill { why: KillReason::MachineLeft(_) });
+        if is_awaited {
+            events.ended_tasks.push(instance.task());
+        }
         if let Some(machine) = job.machine_of(instance.index) {
             events.vacated.insert((id, machine));
         }
@@ -296,7 +300,9 @@ impl Cell {
         // What is left of it is kept for a while.
         job.tasks.compact();
         events.add(Subject::Job(id), kind);
-        for predecessor in std::mem::take(&mut job.waits_for) {
+        let predecessors: Vec<_> = job.waits_or_follows().collect();
+        (job.waits_for, job.follows) = (Vec::new(), Vec::new());
+        for predecessor in predecessors {
             self.waiting.remove(&(predecessor, id));
         }
         events.ended.push(id);

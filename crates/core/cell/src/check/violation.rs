@@ -79,6 +79,9 @@ pub enum Violation {
         /// The job it waits for.
         other: CollectionId,
     },
+    /// A task is queued, and nothing that it waits for is alive.
+    #[error("task {0} is queued, but nothing that it waits for is alive")]
+    QueuedInVain(TaskId),
     /// A task is alive although the parent of its job is dead.
     #[error("task {task} is alive, but the parent of its job, job {parent}, is dead")]
     OutlivesParent {

@@ -13,6 +13,7 @@ use spec::{Cores, JobSpec, Network};
 
 use super::crashes::Crash;
 use super::inputs::Inputs;
+use super::relations::RunsAfter;
 use super::reservation::Reserved;
 use super::{MachineTasks, PastVersion, Update};
 use crate::cow::Row;
@@ -44,9 +45,11 @@ pub struct Job {
     /// Its state.
     pub state: JobState,
     /// The jobs it runs after, in the order of its description.
-    pub after: Arc<[CollectionId]>,
-    /// Those of them that have not finished yet.
+    pub after: Arc<[RunsAfter]>,
+    /// Those of them for whose end it waits.
     pub waits_for: Vec<CollectionId>,
+    /// Those of them that are alive and for whose tasks its tasks wait, one by one.
+    pub follows: Vec<CollectionId>,
     /// Its parent: the job ends when that one ends.
     pub parent: Option<CollectionId>,
     /// The alloc set in which its tasks run, if any. The job ends when that one ends.
@@ -70,7 +73,7 @@ pub struct Job {
 /// The state of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobState {
-    /// It waits for other jobs.
+    /// It waits for other jobs, and no task of it could have been placed yet.
     Queued,
     /// No task of it has been placed yet.
     Pending,
@@ -143,7 +146,7 @@ pub struct LastIncarnation {
 /// The state of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskState {
-    /// Its job waits for other jobs.
+    /// Its job waits for other jobs, or it waits for a task of one.
     Queued {
         /// Since when.
         since: Time,
@@ -267,9 +270,11 @@ pub struct JobParts {
     /// See [`Job::state`].
     pub state: JobState,
     /// See [`Job::after`].
-    pub after: Vec<CollectionId>,
+    pub after: Vec<RunsAfter>,
     /// See [`Job::waits_for`].
     pub waits_for: Vec<CollectionId>,
+    /// See [`Job::follows`].
+    pub follows: Vec<CollectionId>,
     /// See [`Job::parent`].
     pub parent: Option<CollectionId>,
     /// See [`Job::alloc_set`].
@@ -406,7 +411,8 @@ impl Job {
     #[must_use]
     pub fn from_parts(parts: JobParts) -> Self {
         let JobParts { id, owner, spec, submitted, state, .. } = parts;
-        let JobParts { after, waits_for, parent, alloc_set, tasks, machine_tasks, .. } = parts;
+        let JobParts { after, waits_for, follows, parent, alloc_set, tasks, machine_tasks, .. } =
+            parts;
         let JobParts { version, last_version, others, update, history, disrupted, .. } = parts;
         let mut counts = Counts::default();
         tasks.iter().for_each(|task| counts.count(task));
@@ -425,6 +431,7 @@ impl Job {
             state,
             after: after.into(),
             waits_for,
+            follows,
             parent,
             alloc_set,
             tasks: tasks.into_iter().collect(),

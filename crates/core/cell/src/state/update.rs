@@ -438,7 +438,9 @@ impl Job {
     #[must_use]
     pub fn wanted(&self) -> u32 {
         let extra = u32::try_from(self.extra_tasks().count()).unwrap_or(u32::MAX);
-        self.counts.alive().saturating_sub(extra)
+        // What waits for tasks of other jobs is not down.
+        let behind = if self.state == super::JobState::Queued { 0 } else { self.counts.queued };
+        self.counts.alive().saturating_sub(extra).saturating_sub(behind)
     }
 
     /// Number of its tasks that are down: alive but not up. Extra tasks make up for others.

@@ -185,7 +185,7 @@ fn key(cell: &Cell) -> String {
     let mut key = String::new();
     for job in cell.jobs() {
         let task = job.task(TaskIndex(0));
-        let (waits, parent) = (&job.waits_for, job.parent);
+        let (waits, parent) = ((&job.waits_for, &job.follows), job.parent);
         let name = &job.spec.name;
         key += &format!("{} {name} {:?} {waits:?} {parent:?} {task:?}\n", job.id, job.state);
     }

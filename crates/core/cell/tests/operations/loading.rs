@@ -69,6 +69,7 @@ fn parts(id: u64, spec: Arc<JobSpec>, tasks: Vec<Task>) -> JobParts {
         state: JobState::Pending,
         after: Vec::new(),
         waits_for: Vec::new(),
+        follows: Vec::new(),
         parent: None,
         alloc_set: None,
         tasks,

@@ -44,4 +44,5 @@ mod unreachable;
 mod updates;
 mod users;
 mod volumes;
+mod waits;
 mod without_tasks;

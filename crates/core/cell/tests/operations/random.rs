@@ -69,6 +69,7 @@ fn end() -> impl Strategy<Value = End> {
         1 => Just(End::Stopped),
         1 => "\\PC{0,5}|\u{e9}{1500}".prop_map(|reason| End::Lost { reason }),
         1 => ".{0,5}".prop_map(|reason| End::Unhealthy { reason }),
+        1 => (1..9_u64).prop_map(|most| End::OverRuntime { most: Span(most) }),
         1 => ".{0,5}".prop_map(|reason| End::NotStarted { reason }),
         1 => ".{0,5}".prop_map(|reason| match reason.len() % 2 {
             0 => End::BrokeRule { reason },
@@ -110,7 +111,10 @@ fn mutation(packages: WithPackages) -> BoxedStrategy<Mutation> {
         "priority=monitoring",
         // Often, because both jobs have to suit.
         "after=db",
-        "after=db",
+        "after=db:each-task",
+        "after=db:each-task:ended",
+        "after=db:failed,web:ended",
+        "max-runtime=60",
         "after=db",
         "after=bob/web",
         "parent=web",

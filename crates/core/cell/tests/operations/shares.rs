@@ -52,6 +52,7 @@ fn cell_with(jobs: u64, job: &JobState, task: &TaskState) -> Cell {
         state: job.clone(),
         after: Vec::new(),
         waits_for: Vec::new(),
+        follows: Vec::new(),
         parent: None,
         alloc_set: None,
         tasks: vec![task.clone(); MANY as usize],

@@ -164,6 +164,7 @@ mod tests {
             state: JobState::Dead { at, death: Death::Failed },
             after: Vec::new(),
             waits_for: Vec::new(),
+            follows: Vec::new(),
             parent: None,
             alloc_set: None,
             tasks: vec![task; tasks as usize],

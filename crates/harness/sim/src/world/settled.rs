@@ -2,12 +2,15 @@
 
 use cell::feasibility::{Offer, Request, fits};
 use cell::{Cell, Job, MachineState, Phase, Placement, Rescheduling, Task, TaskState};
-use model::{InstanceId, TaskIndex, Time, VolumeMount};
+use model::{InstanceId, Span, TaskIndex, Time, VolumeMount};
 use placement::Kept;
 use replica::Codec;
 
 use crate::machine;
 use crate::world::{World, number_of};
+
+/// How much longer than its maximum and its notice a task may run while all is well.
+const OVER_RUNTIME_SLACK: Span = Span::from_secs(20);
 
 impl<C: Codec> World<C> {
     /// The first reason why the cell has not settled, or `None`: there is a leader, every task that
@@ -66,7 +69,7 @@ impl<C: Codec> World<C> {
                     TaskState::Pending { not_before, .. } if *not_before <= self.now => {
                         unplaced(cell, job, index, self.now)
                     }
-                    TaskState::Queued { .. } => waits_for_dead_jobs(cell, job),
+                    TaskState::Queued { .. } => waits_in_vain(cell, job, index),
                     TaskState::Pending { .. } | TaskState::Dead { .. } => None,
                 };
                 if found.is_some() {
@@ -110,6 +113,9 @@ impl<C: Codec> World<C> {
         if !runs || !started {
             let (name, phase) = (&machine.name, placement.phase);
             return Some(format!("{id} is placed on {name} ({phase:?}) but does not run there"));
+        }
+        if let Some(found) = process.and_then(|process| over_runtime(id, process, self.now)) {
+            return Some(found);
         }
         let desired = &process?.launch.desired;
         let claims = |mount: &&VolumeMount| {
@@ -250,10 +256,23 @@ fn unplaced_in(cell: &Cell, job: &Job, index: TaskIndex, set: &Job) -> Option<St
     Some(format!("task {index} of job {} is pending but fits in alloc {fitting}", job.id))
 }
 
-/// A job that is queued although no job that it waits for is alive.
-fn waits_for_dead_jobs(cell: &Cell, job: &Job) -> Option<String> {
+/// A task that still runs although it was to be killed long ago, for it has run longer than its job allows.
+fn over_runtime(id: InstanceId, process: &machine::InstanceProcess, now: Time) -> Option<String> {
+    let machine::ProcessPhase::Running(since) = process.phase else { return None };
+    let desired = &process.launch.desired;
+    let most = desired.max_runtime?;
+    let ran = now.since(since);
+    let late = since + most + desired.spec.notice + OVER_RUNTIME_SLACK;
+    (late < now).then(|| format!("{id} has run for {ran}, and maxRuntime is {most}"))
+}
+
+/// A task that is queued although no job that its job waits for is alive, and nothing holds it back.
+fn waits_in_vain(cell: &Cell, job: &Job, index: TaskIndex) -> Option<String> {
     let alive =
         |other: &model::CollectionId| cell.job(*other).is_some_and(|other| other.is_alive());
-    let vain = !job.waits_for.iter().any(alive);
-    vain.then(|| format!("job {} is queued, but no job that it waits for is alive", job.id))
+    let vain = !job.waits_for.iter().any(alive) && !cell.is_held_back(job, index);
+    let id = job.id;
+    vain.then(|| {
+        format!("task {index} of job {id} is queued, but nothing that it waits for is alive")
+    })
 }

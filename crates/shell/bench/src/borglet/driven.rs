@@ -273,6 +273,7 @@ pub(super) fn task(instance: InstanceId, argv: &[&str]) -> anyhow::Result<Desire
         address: None,
         volumes: Vec::new(),
         reads_again: 0,
+        max_runtime: None,
     })
 }
 

@@ -8,9 +8,9 @@ use api::{v1, word};
 use command::{Code, Failure};
 use model::{TaskIndex, TaskSelection};
 
+use crate::run;
 use crate::run::Far;
 use crate::said::starts_lost;
-use crate::{run, why};
 
 /// The exit status of a process that a signal killed is this plus the signal, as in shells.
 const SIGNALLED: u32 = 128;
@@ -31,7 +31,8 @@ fn exit_status(task: &v1::TaskStatus) -> Option<u8> {
         | How::Stopped(_)
         | How::Lost(_)
         | How::BrokeRule(_)
-        | How::OutOfResources(_) => return None,
+        | How::OutOfResources(_)
+        | How::OverRuntime(_) => return None,
     };
     u8::try_from(status).ok().filter(|status| *status > 0)
 }
@@ -145,7 +146,7 @@ pub(super) fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration, far:
     };
     let (counts, wait) = (job.counts.unwrap_or_default(), wait.as_secs());
     if counts.queued > 0 {
-        let until = why::until(&job.waits_for);
+        let until = present::until(&job.waits);
         let text = format!("error: not placed within {wait} s: {name} is queued {until}");
         let first = job.waits_for.first().map(String::as_str).unwrap_or_default();
         return Failure::new(Code::NotPlaced, text)

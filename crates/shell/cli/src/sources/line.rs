@@ -45,6 +45,25 @@ pub(crate) struct JobLine {
     /// The job is a service: its tasks run until they are stopped. Default: a batch job.
     #[arg(long, help_heading = "A job in one line")]
     pub(super) service: bool,
+    /// All of its tasks start together, or none does.
+    #[arg(long, help_heading = "A job in one line")]
+    pub(super) gang: bool,
+    /// How many of its tasks may run at once.
+    #[arg(long, value_name = "NUMBER", help_heading = "A job in one line")]
+    pub(super) at_once: Option<u32>,
+    /// How long a task may run, such as 90m: it is ended after that time.
+    #[arg(long, value_name = "TIME", help_heading = "A job in one line")]
+    pub(super) max_runtime: Option<String>,
+    /// How long a task is expected to run, such as 20m; the batch queue plans with it.
+    #[arg(long, value_name = "TIME", help_heading = "A job in one line")]
+    pub(super) expected_runtime: Option<String>,
+    /// Its tasks keep their place in the batch queue after a preemption.
+    #[arg(long, help_heading = "A job in one line")]
+    pub(super) requeue: bool,
+    /// A job that has to finish before it starts: extract, ana/extract. With :ended or :failed it has to end so; with
+    /// :each-task each task waits for the task of the same index only. Repeatable.
+    #[arg(long, value_name = "JOB", help_heading = "A job in one line")]
+    pub(super) after: Vec<String>,
     /// The command, after --; of a script, its arguments.
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
@@ -65,6 +84,12 @@ impl JobLine {
             ("--env", !self.env.is_empty()),
             ("--label", !self.labels.is_empty()),
             ("--service", self.service),
+            ("--gang", self.gang),
+            ("--at-once", self.at_once.is_some()),
+            ("--max-runtime", self.max_runtime.is_some()),
+            ("--expected-runtime", self.expected_runtime.is_some()),
+            ("--requeue", self.requeue),
+            ("--after", !self.after.is_empty()),
             ("--", !self.command.is_empty()),
         ];
         given.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
@@ -99,7 +124,16 @@ impl JobLine {
         let set = |field: &mut Option<String>| {
             field.get_or_insert_with(|| value.to_owned());
         };
-        if value.is_empty() && key != "service" {
+        let number = || {
+            let read = value.parse::<u32>();
+            read.map_err(|_| format!("{key} '{}' is no number", value.escape_debug()))
+        };
+        let truth = || match (word.contains('='), value) {
+            (false, _) | (true, "true") => Ok(true),
+            (true, "false") => Ok(false),
+            _ => Err(format!("{key} '{}' is neither true nor false", value.escape_debug())),
+        };
+        if value.is_empty() && !["service", "gang", "requeue"].contains(&word) {
             return Err(format!("'{}' has no value: write it as cpu=1", word.escape_debug()));
         }
         if matches!(key, "env" | "label") && !value.contains('=') {
@@ -121,15 +155,20 @@ impl JobLine {
             "label" => self.labels.insert(0, value.to_owned()),
             "service" if word == "service" => self.service = true,
             "tasks" => {
-                let tasks = value.parse::<u32>();
-                let tasks =
-                    tasks.map_err(|_| format!("tasks '{}' is no number", value.escape_debug()))?;
-                self.tasks.get_or_insert(tasks);
+                self.tasks.get_or_insert(number()?);
             }
+            "gang" => self.gang |= truth()?,
+            "requeue" => self.requeue |= truth()?,
+            "atOnce" | "at-once" => {
+                self.at_once.get_or_insert(number()?);
+            }
+            "maxRuntime" | "max-runtime" => set(&mut self.max_runtime),
+            "expectedRuntime" | "expected-runtime" => set(&mut self.expected_runtime),
+            "after" => self.after.extend(value.split(',').map(str::to_owned)),
             _ => {
                 return Err(format!(
                     "'{}' is no word of a job; they are name, cpu, ram, disk, tasks, priority, package, \
-                     image, env, label and service",
+                     image, env, label, service, gang, atOnce, maxRuntime, expectedRuntime, requeue and after",
                     key.escape_debug()
                 ));
             }
@@ -175,6 +214,18 @@ impl JobLine {
             fields.push(format!("packages: {packages}"));
         }
         fields.extend(self.image.as_ref().map(|image| format!("image: {}", quoted(image))));
+        fields.extend(self.gang.then(|| "gang: true".to_owned()));
+        fields.extend(self.at_once.map(|number| format!("atOnce: {number}")));
+        let times =
+            [("maxRuntime", &self.max_runtime), ("expectedRuntime", &self.expected_runtime)];
+        for (field, value) in times {
+            fields.extend(value.as_ref().map(|value| format!("{field}: {}", quoted(value))));
+        }
+        fields.extend(self.requeue.then(|| "requeue: true".to_owned()));
+        if !self.after.is_empty() {
+            let after = list(self.after.iter().map(|job| quoted(job)));
+            fields.push(format!("after: {after}"));
+        }
         for (field, flag, pairs) in
             [("env", "--env", &self.env), ("labels", "--label", &self.labels)]
         {
@@ -262,6 +313,43 @@ mod tests {
         assert_eq!(job.task.cmd, line.command);
         assert_eq!(job.task.env.get("A").map(String::as_str), Some("2"));
         assert_eq!(job.task.env.get("B").map(String::as_str), Some("x=y"));
+    }
+
+    #[test]
+    fn words_of_the_batch_queue_are_fields() {
+        let mut line =
+            JobLine { command: vec!["step".to_owned()], at_once: Some(2), ..JobLine::default() };
+        for word in [
+            "maxRuntime=1h",
+            "expected-runtime=20m",
+            "gang=true",
+            "requeue",
+            "atOnce=4",
+            "after=extract,ana/load:ended",
+            "after=x:failed",
+        ] {
+            line.word(word).unwrap_or_else(|error| panic!("{word}: {error}"));
+        }
+        let text = line.bcl().expect("a job");
+        let expected = "\
+local borg = import 'borg.libsonnet';
+borg.batch('step', cmd=['step']) {
+  gang: true,
+  atOnce: 2,
+  maxRuntime: '1h',
+  expectedRuntime: '20m',
+  requeue: true,
+  after: ['extract', 'ana/load:ended', 'x:failed'],
+}
+";
+        assert_eq!(text, expected, "the flag comes before the word");
+        for (word, said) in [
+            ("gang=yes", "gang 'yes' is neither true nor false"),
+            ("atOnce=all", "atOnce 'all' is no number"),
+            ("maxRuntime", "has no value"),
+        ] {
+            assert!(line.word(word).expect_err(word).contains(said), "{word}");
+        }
     }
 
     #[test]

@@ -46,7 +46,8 @@ pub(super) fn in_words(cell: &Cell, rejection: &Rejection) -> String {
         Rejection::NoSuchReference { user, name, dead: false, .. } => {
             text + &views::nearest_job(cell, user, name)
         }
-        Rejection::PredecessorEnded { user, name } => {
+        Rejection::PredecessorEnded { user, name }
+        | Rejection::PredecessorFinished { user, name } => {
             format!("{text} (how it ended: bourg status {user}/{name})")
         }
         Rejection::SecretInUse { owner, name, job } => {

@@ -18,7 +18,8 @@ use model::{
 use placement::why::Group;
 
 use crate::reads::starting;
-use crate::reads::{problems, reasons, updates};
+use crate::reads::waits::kill_reason;
+use crate::reads::{problems, reasons, updates, waits};
 
 /// How many of the user's own jobs, and of others', are searched for a nearest name.
 const NEAREST_AMONG: usize = 500;
@@ -77,7 +78,8 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) ->
         state: state.into(),
         counts: Some(counts),
         tasks,
-        waits_for: waits_for(cell, job),
+        waits_for: waits::waits_for(cell, job),
+        waits: waits::awaited(cell, job),
         reason: killed.map(|why| kill_reason(cell, why)).unwrap_or_default(),
         state_reason: killed.map(|why| state_reason(Reason::Killed(why.into()))),
         alloc_set: job.alloc_set.map(|set| job_name(cell, set)).unwrap_or_default(),
@@ -131,11 +133,6 @@ fn show_inside(jobs: &[&Arc<Job>], allocs: &mut [v1::TaskStatus]) {
             }
         }
     }
-}
-
-/// The jobs that a job waits for.
-fn waits_for(cell: &Cell, job: &Job) -> Vec<String> {
-    job.waits_for.iter().map(|id| job_name(cell, *id)).collect()
 }
 
 /// `ana/web`.
@@ -226,6 +223,7 @@ pub(crate) fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -
     match &task.state {
         TaskState::Queued { since } => {
             status.set_state(v1::TaskState::Queued);
+            status.reason = waits::held_back(cell, job, index);
             status.since = since.0;
         }
         TaskState::Pending { since, not_before, cause } => {
@@ -295,6 +293,7 @@ pub(crate) fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -
             status.ports = ports
                 .map(|(name, port)| v1::NamedPort { name: name.to_string(), port: port.into() })
                 .collect::<Vec<_>>();
+            status.must_end = waits::must_end(job, index, placement);
             if let Phase::Started { .. } = placement.phase {
                 status.health = match health(placement) {
                     Health::Healthy if loops(job, task, now) => v1::Health::Unknown,
@@ -338,24 +337,7 @@ fn stop_reason(cell: &Cell, why: &StopReason) -> String {
     }
 }
 
-pub(super) fn kill_reason(cell: &Cell, why: &KillReason) -> String {
-    match why {
-        KillReason::User(user) | KillReason::Now(user) => format!("by {user}"),
-        KillReason::ParentEnded(parent) => {
-            format!("its parent {} ended", job_name(cell, *parent))
-        }
-        KillReason::AllocSetEnded(set) => {
-            format!("the alloc set {} in which it ran ended", job_name(cell, *set))
-        }
-        KillReason::PredecessorEnded(job) => {
-            format!("{}, which it was to run after, did not finish", job_name(cell, *job))
-        }
-        KillReason::Removed => "its job needs it no more".to_owned(),
-        KillReason::MachineLeft(_) => why.to_string(),
-    }
-}
-
-fn pending_cause(cell: &Cell, cause: PendingCause) -> String {
+pub(super) fn pending_cause(cell: &Cell, cause: PendingCause) -> String {
     match cause {
         PendingCause::Evicted(cause) => format!("evicted: {}", eviction_cause(cell, cause)),
         other => other.to_string(),
@@ -395,7 +377,8 @@ pub(crate) fn why_pending(
         groups: reasons::groups(cell, job, &found.groups, now),
         more: found.more,
         queued: job.counts().queued,
-        waits_for: waits_for(cell, job),
+        waits_for: waits::waits_for(cell, job),
+        waits: waits::awaited(cell, job),
         alloc_set: job.alloc_set.map(|set| job_name(cell, set)).unwrap_or_default(),
         scored_task: 0,
         scores: Vec::new(),

@@ -108,7 +108,12 @@ fn summary(asker: &PageClient, status: &v1::JobStatus, spec: &v1::JobSpec) -> Ma
     if !status.waits_for.is_empty() {
         all.push((
             "Waits for",
-            html! { @for job in &status.waits_for { (named(asker, job)) " " } },
+            html! {
+                @for one in &status.waits {
+                    @if one.each_task { "the same task of " }
+                    (named(asker, &one.job)) " " (present::awaited(&one.when, 1)) " "
+                }
+            },
         ));
     }
     if !status.jobs.is_empty() {

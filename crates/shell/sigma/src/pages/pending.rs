@@ -230,7 +230,7 @@ fn since(why: &v1::WhyResponse) -> u64 {
 /// An answer in one line: of the request with most tasks, what most machines lack.
 fn in_one_line(why: &v1::WhyResponse) -> String {
     if why.queued > 0 {
-        return format!("{} queued until {} finished", why.queued, why.waits_for.join(", "));
+        return format!("{} queued {}", why.queued, present::until(&why.waits));
     }
     let Some(group) = why.groups.iter().rev().max_by_key(|group| tasks_of(group)) else {
         return "placed meanwhile".to_owned();
@@ -379,7 +379,11 @@ mod tests {
         let none = v1::PendingGroup { machines: 0, ..group(1, &[]) };
         let queued = v1::WhyResponse {
             queued: 4,
-            waits_for: vec!["ana/extract".to_owned()],
+            waits: vec![v1::Awaited {
+                job: "ana/extract".to_owned(),
+                when: "finished".to_owned(),
+                each_task: false,
+            }],
             ..why("load", &[])
         };
         for (answer, expected) in [
@@ -392,7 +396,7 @@ mod tests {
             (why("web", &[fits]), "room on 3 of 14 machines: it is placed next"),
             (why("web", &[later]), "waits after a failure, retried in 30 s"),
             (why("web", &[none]), "there are no machines"),
-            (queued, "4 queued until ana/extract finished"),
+            (queued, "4 queued until ana/extract has finished"),
         ] {
             assert_eq!(in_one_line(&answer), expected);
         }

@@ -189,6 +189,9 @@ fn summary(
     if !latency.is_unknown() {
         all.push(("Start", html! { (latency.total()) br; span class="muted" { (latency) } }));
     }
+    if is_there && task.must_end > 0 {
+        all.push(("maxRuntime", html! { "ends it " (show::ago(task.must_end, asker.now)) }));
+    }
     if !task.last_end_text.is_empty() {
         let usage = task.last_usage.and_then(|usage| FinalUsage::try_from(usage).ok());
         let usage = usage.map(|usage| usage.to_string()).unwrap_or_default();

@@ -83,8 +83,15 @@ fn why(asker: &PageClient, answer: &v1::WhyResponse) -> Markup {
         h2 { "What is missing" }
         @if answer.queued > 0 {
             div class="panel" {
-                p { strong { (counted(answer.queued, "task")) " queued" } " until these jobs have finished:" }
-                ul { @for job in &answer.waits_for { li { (job_link(asker, job)) } } }
+                p { strong { (counted(answer.queued, "task")) " queued, until:" } }
+                ul {
+                    @for one in &answer.waits {
+                        li {
+                            @if one.each_task { "the same task of " }
+                            (job_link(asker, &one.job)) " " (present::awaited(&one.when, 1))
+                        }
+                    }
+                }
             }
         } @else if !is_waiting(answer) {
             div class="empty" {

@@ -24,6 +24,16 @@ pub enum BatchProblem {
     /// A gang in an alloc set.
     #[error("is not possible in an alloc set, whose allocs are placed one by one: leave one out")]
     GangInAlloc,
+    /// A job whose number of tasks follows the machines, and whose tasks wait for those of another.
+    #[error(
+        "waits task by task, which is not possible with tasks: 'every-machine', whose tasks come and go: wait for the whole job"
+    )]
+    EachTaskOnEveryMachine,
+    /// A gang whose tasks wait one by one.
+    #[error(
+        "waits task by task, and the tasks of a gang start together: wait for the whole job, or leave gang out"
+    )]
+    EachTaskOfAGang,
     /// The end comes before a task could have used its notice.
     #[error(
         "is not longer than the notice ({notice}): a task would be told to stop as soon as it runs"
@@ -55,6 +65,19 @@ impl Problems {
         }
         if batch.gang && job.kind.alloc_set().is_some() {
             self.add(&top.field("gang"), BatchProblem::GangInAlloc.into());
+        }
+        for (position, other) in job.after.iter().enumerate() {
+            if !other.each_task {
+                continue;
+            }
+            let after = top.field("after");
+            let at = after.element(position);
+            if job.is_on_every_machine() {
+                self.add(&at, BatchProblem::EachTaskOnEveryMachine.into());
+            }
+            if batch.gang {
+                self.add(&at, BatchProblem::EachTaskOfAGang.into());
+            }
         }
         let (least, most) = (Span::from_secs(1), Span::from_secs(limits::RUNTIME_SECONDS_MAX));
         if let Some(runtime) = batch.max_runtime {
@@ -99,7 +122,7 @@ mod tests {
     #[test]
     fn what_a_batch_job_says_of_its_tasks_must_be_possible() {
         type Change = fn(&mut JobSpec);
-        let table: [(Change, &[&str]); 9] = [
+        let table: [(Change, &[&str]); 11] = [
             (|job| job.batch.gang = true, &[]),
             (|job| job.batch.at_once = Some(0), &["atOnce: must be 1 to 100000, is 0"]),
             (
@@ -121,6 +144,25 @@ mod tests {
                 },
                 &[
                     "gang: is not possible in an alloc set, whose allocs are placed one by one: leave one out",
+                ],
+            ),
+            (
+                |job| {
+                    job.sizing = Sizing::EveryMachine;
+                    job.after =
+                        ["load", "extract:each-task"].map(|one| one.parse().expect("a job")).into();
+                },
+                &[
+                    "after[0]: waits task by task, which is not possible with tasks: 'every-machine', whose tasks come and go: wait for the whole job",
+                ],
+            ),
+            (
+                |job| {
+                    job.batch.gang = true;
+                    job.after = ["extract:ended:each-task".parse().expect("a job")].into();
+                },
+                &[
+                    "after[0]: waits task by task, and the tasks of a gang start together: wait for the whole job, or leave gang out",
                 ],
             ),
             (

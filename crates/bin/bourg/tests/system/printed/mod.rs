@@ -49,6 +49,7 @@ pages! {
     readme: "README.md",
     tutorial: "docs/tutorial.md",
     jobs: "docs/jobs.md",
+    batch: "docs/batch.md",
     updates: "docs/updates.md",
     isolation: "docs/isolation.md",
     allocs: "docs/allocs.md",

@@ -55,6 +55,9 @@ fn kill_reason() -> impl Strategy<Value = KillReason> {
         name().prop_map(KillReason::MachineLeft),
         collection().prop_map(KillReason::ParentEnded),
         collection().prop_map(KillReason::PredecessorEnded),
+        collection().prop_map(KillReason::PredecessorFinished),
+        instance().prop_map(|id| KillReason::CounterpartEnded(id.task())),
+        instance().prop_map(|id| KillReason::CounterpartFinished(id.task())),
         collection().prop_map(KillReason::AllocSetEnded),
     ]
 }

@@ -9,9 +9,10 @@ use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
 use spec::{
-    Autoscale, BatchPolicy, Constraint, Cores, CpuRam, DisruptionBudget, HealthCheck, JobReference,
-    JobSpec, Kind, LogPolicy, Maximum, MetricsPage, OnFailure, OutputPolicy, Probe, Relation,
-    RestartPolicy, RestartWhen, Saver, TaskOverride, TaskSpec, UpdatePolicy, limits,
+    Autoscale, BatchPolicy, Constraint, Cores, CpuRam, DisruptionBudget, EndCondition, HealthCheck,
+    JobReference, JobSpec, Kind, LogPolicy, Maximum, MetricsPage, OnFailure, OutputPolicy,
+    Predecessor, Probe, Relation, RestartPolicy, RestartWhen, Saver, TaskOverride, TaskSpec,
+    UpdatePolicy, limits,
 };
 
 use super::{
@@ -230,8 +231,10 @@ fn kind() -> impl Strategy<Value = Kind> {
     ]
 }
 
-fn references() -> impl Strategy<Value = BTreeSet<JobReference>> {
-    prop_oneof![2 => Just(BTreeSet::new()), 1 => btree_set(reference(), 1..3)]
+fn predecessors() -> impl Strategy<Value = BTreeSet<Predecessor>> {
+    let predecessor = (reference(), select(&EndCondition::ALL[..]), any::<bool>())
+        .prop_map(|(job, when, each_task)| Predecessor { job, when, each_task });
+    prop_oneof![2 => Just(BTreeSet::new()), 1 => btree_set(predecessor, 1..3)]
 }
 
 /// Fields that need a capability, now and then.
@@ -300,7 +303,7 @@ pub(crate) fn valid_job() -> BoxedStrategy<JobSpec> {
     let classes = (priority(), appclass(), scheduling_class());
     let job = (name(), classes, valid_labels(), 1..100_u32, valid_task(), overrides, restart);
     let maxima = (of(maximum(1..=100_000)), of(maximum(1..=100_000)));
-    let job = (job, references(), (of(reference()), kind()), maxima).prop_map(
+    let job = (job, predecessors(), (of(reference()), kind()), maxima).prop_map(
         |(
             (name, classes, labels, tasks, task, overrides, restart),
             after,
@@ -339,7 +342,7 @@ pub(crate) fn valid_job() -> BoxedStrategy<JobSpec> {
     );
     let job = (job, any::<bool>()).prop_map(|(mut job, metrics)| {
         let other = |reference: &JobReference| reference.job != job.name;
-        job.after.retain(other);
+        job.after.retain(|predecessor| other(&predecessor.job));
         job.parent = job.parent.take().filter(other);
         if let Kind::Job { alloc_set } = &mut job.kind {
             *alloc_set = alloc_set.take().filter(other);
@@ -492,7 +495,7 @@ pub(crate) fn any_job() -> BoxedStrategy<JobSpec> {
     let classes = (priority(), appclass(), scheduling_class());
     let job = (name(), classes, words(), any::<u32>(), any_task(), overrides, restart);
     let maxima = (of(maximum(0..=u32::MAX)), of(maximum(0..=u32::MAX)));
-    let job = (job, references(), (of(reference()), kind()), maxima).prop_map(
+    let job = (job, predecessors(), (of(reference()), kind()), maxima).prop_map(
         |(job, after, (parent, kind), maxima)| {
             let (name, classes, labels, tasks, task, overrides, restart) = job;
             let (priority, appclass, scheduling_class) = classes;

@@ -383,6 +383,10 @@ fn rejection() -> BoxedStrategy<Rejection> {
         }),
         any_span().prop_map(|asked| Rejection::OutOfBounds(OutOfBounds::Notice(asked))),
         (name(), name()).prop_map(|(user, name)| Rejection::PredecessorEnded { user, name }),
+        (name(), name()).prop_map(|(user, name)| Rejection::PredecessorFinished { user, name }),
+        (name(), name(), any::<u32>(), any::<u32>()).prop_map(|(user, name, theirs, own)| {
+            Rejection::CounterpartsMissing { user, name, theirs, own }
+        }),
         name().prop_map(Rejection::NoSuchMachine),
         (name(), any::<u64>())
             .prop_map(|(machine, tasks)| Rejection::MachineInUse { machine, tasks }),

@@ -107,6 +107,9 @@ fn of_jobs() -> Vec<EventKind> {
         EventKind::Kill { why: KillReason::User(name("ana")) },
         EventKind::Kill { why: KillReason::ParentEnded(CollectionId(6)) },
         EventKind::Kill { why: KillReason::PredecessorEnded(CollectionId(0)) },
+        EventKind::Kill { why: KillReason::PredecessorFinished(CollectionId(3)) },
+        EventKind::Kill { why: KillReason::CounterpartEnded(instance(3).task()) },
+        EventKind::Kill { why: KillReason::CounterpartFinished(instance(0).task()) },
     ]
 }
 

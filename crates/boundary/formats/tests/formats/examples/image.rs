@@ -8,7 +8,7 @@ use cell::{
     Act, Changing, Death, Drain, EvictionCause, ExpiringQuota, GrantProblem, Health, Image, Job,
     JobParts, JobState, KillReason, LastBackup, LastIncarnation, Machine, MachineState, Metering,
     MoveReason, Notices, Oversold, PastVersion, PendingCause, Phase, Placement, Rejection, Reply,
-    Rescheduling, Session, Shortfall, SkipReason, StopReason, Submission, Task, TaskState, Update,
+    Rescheduling, RunsAfter, Session, Shortfall, SkipReason, StopReason, Submission, Task, TaskState, Update,
     UpdateAction, UpdateFailure, UpdateHindrance, UpdateState, User, VersionEnd,
 };
 use model::{
@@ -17,7 +17,7 @@ use model::{
     PackingPolicy, Reclamation, ReplicaId, SessionId, Span, StartLatency, StartPart, TaskId,
     TaskIndex, TaskSelection, Time, UserName, Version,
 };
-use spec::{Autoscale, CpuRam, FieldChange, JobSpec, Kind, TaskSpec};
+use spec::{Autoscale, CpuRam, FieldChange, JobSpec, Kind, Predecessor, TaskSpec};
 
 use super::{
     broke_rule, certificate, ends, enrolment, factor, full_job, grants, held_ports, instance,
@@ -278,6 +278,7 @@ fn job(id: u64, called: &str, state: JobState, tasks: Vec<Task>) -> JobParts {
         state,
         after: Vec::new(),
         waits_for: Vec::new(),
+        follows: Vec::new(),
         parent: None,
         alloc_set: None,
         tasks,
@@ -287,9 +288,13 @@ fn job(id: u64, called: &str, state: JobState, tasks: Vec<Task>) -> JobParts {
 /// A job that names others, already resolved.
 fn related(mut parts: JobParts, after: &[(&str, u64)], parent: Option<(&str, u64)>) -> JobParts {
     let spec = Arc::make_mut(&mut parts.spec);
-    spec.after = after.iter().map(|(text, _)| reference(text)).collect();
+    spec.after = after.iter().map(|(text, _)| text.parse().expect("a job")).collect();
     spec.parent = parent.map(|(text, _)| reference(text));
-    parts.after = after.iter().map(|(_, id)| CollectionId(*id)).collect();
+    let runs_after = |(text, id): &(&str, u64)| {
+        let Predecessor { when, each_task, .. } = text.parse().expect("a job");
+        RunsAfter { job: CollectionId(*id), when, each_task }
+    };
+    parts.after = after.iter().map(runs_after).collect();
     parts.parent = parent.map(|(_, id)| CollectionId(id));
     parts
 }
@@ -483,8 +488,10 @@ fn queued() -> Job {
         dead(Death::Killed(KillReason::User(name("root")))),
     ];
     let parts = job(5, "load", JobState::Queued, tasks);
-    let parts = related(parts, &[("web", 1), ("ben/extract", 2)], None);
-    Job::from_parts(JobParts { waits_for: vec![CollectionId(1)], ..parts })
+    let parts =
+        related(parts, &[("web", 1), ("ben/extract:ended", 2), ("rows:failed:each-task", 3)], None);
+    let follows = vec![CollectionId(3)];
+    Job::from_parts(JobParts { waits_for: vec![CollectionId(1)], follows, ..parts })
 }
 
 fn pending() -> Job {

@@ -111,6 +111,8 @@ pub(crate) fn of_jobs() -> Vec<Rejection> {
         of(|owner, name| Rejection::RestartsAllocSet { owner, name }),
         of(|owner, name| Rejection::NotAutoscaled { owner, name }),
         of(|user, name| Rejection::PredecessorEnded { user, name }),
+        of(|user, name| Rejection::PredecessorFinished { user, name }),
+        of(|user, name| Rejection::CounterpartsMissing { user, name, theirs: 4, own: 3 }),
         of(|user, name| Rejection::NotAnAllocSet { user, name }),
         of(|owner, name| Rejection::TaskBeingKilled { owner, name, index: TaskIndex(3) }),
         of(|owner, name| Rejection::InstanceEnded { owner, name, index: TaskIndex(3) }),

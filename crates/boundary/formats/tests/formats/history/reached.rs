@@ -339,6 +339,10 @@ fn of_kill(why: &KillReason) -> String {
         KillReason::User(_) | KillReason::Now(_) => "killed by a user".to_owned(),
         KillReason::ParentEnded(_) => "killed with its parent".to_owned(),
         KillReason::PredecessorEnded(_) => "killed with its predecessor".to_owned(),
+        KillReason::PredecessorFinished(_) => "killed because its predecessor finished".to_owned(),
+        KillReason::CounterpartEnded(_) | KillReason::CounterpartFinished(_) => {
+            "killed with its counterpart".to_owned()
+        }
         KillReason::AllocSetEnded(_) => "killed with its alloc set".to_owned(),
         KillReason::Removed => "removed".to_owned(),
         KillReason::MachineLeft(_) => "left by its machine".to_owned(),
