@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use model::{CollectionId, End, InstanceId, MachineId, MachineName, NoticeReason, TaskId, UserName};
+use model::{
+    CollectionId, End, InstanceId, MachineId, MachineName, NoticeReason, TaskId, UserName,
+};
 
 use crate::lifecycle::Transition;
 

@@ -323,7 +323,7 @@ fn constraint() -> impl Strategy<Value = Constraint> {
 
 /// A reference that cannot be to the job itself, whose name is shorter.
 fn predecessor() -> impl Strategy<Value = Predecessor> {
-    let when = proptest::sample::select(&EndCondition::ALL[..]);
+    let when = select(&EndCondition::ALL[..]);
     (reference(), when, any::<bool>()).prop_map(|(job, when, each_task)| Predecessor {
         job,
         when,

@@ -13,7 +13,8 @@ use spec::{Constraint, JobSpec};
 use tonic::Status;
 
 use super::Reads;
-use super::views::{self, job_name, kill_reason, task_name};
+use super::views::{self, job_name, task_name};
+use super::waits::kill_reason;
 
 /// For how many groups of pending tasks is sought which change makes all of them fit, and what evictions would do: each
 /// looks at every machine several times.

@@ -8,8 +8,8 @@ use cell::{
     Act, Changing, Death, Drain, EvictionCause, ExpiringQuota, GrantProblem, Health, Image, Job,
     JobParts, JobState, KillReason, LastBackup, LastIncarnation, Machine, MachineState, Metering,
     MoveReason, Notices, Oversold, PastVersion, PendingCause, Phase, Placement, Rejection, Reply,
-    Rescheduling, RunsAfter, Session, Shortfall, SkipReason, StopReason, Submission, Task, TaskState, Update,
-    UpdateAction, UpdateFailure, UpdateHindrance, UpdateState, User, VersionEnd,
+    Rescheduling, RunsAfter, Session, Shortfall, SkipReason, StopReason, Submission, Task,
+    TaskState, Update, UpdateAction, UpdateFailure, UpdateHindrance, UpdateState, User, VersionEnd,
 };
 use model::{
     Band, Bytes, Capability, CollectionId, Dimension, End, FinalUsage, Generation, GrantId, Level,
