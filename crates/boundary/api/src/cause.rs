@@ -1,7 +1,7 @@
 //! The reasons for what happens to tasks: `cell.proto`.
 
 use event::{Death, EvictionCause, KillReason, PendingCause, StopReason};
-use model::CollectionId;
+use model::{CollectionId, TaskIndex};
 
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
@@ -51,6 +51,7 @@ impl From<&EvictionCause> for v1::EvictionCause {
             EvictionCause::MachineFailure => Cause::MachineFailure(NOTHING),
             EvictionCause::MachineShutdown => Cause::MachineShutdown(NOTHING),
             EvictionCause::Updated => Cause::Updated(NOTHING),
+            EvictionCause::GangRestarts { task } => Cause::GangRestarts(task.0),
             EvictionCause::Other => Cause::Other(NOTHING),
         };
         Self { cause: Some(cause) }
@@ -69,6 +70,7 @@ impl TryFrom<v1::EvictionCause> for EvictionCause {
             Cause::MachineFailure(NOTHING) => Self::MachineFailure,
             Cause::MachineShutdown(NOTHING) => Self::MachineShutdown,
             Cause::Updated(NOTHING) => Self::Updated,
+            Cause::GangRestarts(task) => Self::GangRestarts { task: TaskIndex(task) },
             Cause::Other(NOTHING) => Self::Other,
         })
     }
@@ -111,6 +113,7 @@ impl From<&KillReason> for v1::KillReason {
             KillReason::Removed => Why::Removed(NOTHING),
             KillReason::MachineLeft(machine) => Why::MachineLeft(machine.to_string()),
             KillReason::Now(user) => Why::Now(user.to_string()),
+            KillReason::GangFailed { task } => Why::GangFailed(task.0),
         };
         Self { why: Some(why) }
     }
@@ -128,6 +131,7 @@ impl TryFrom<v1::KillReason> for KillReason {
             Why::PredecessorEnded(job) => Self::PredecessorEnded(CollectionId(job)),
             Why::AllocSetEnded(set) => Self::AllocSetEnded(CollectionId(set)),
             Why::Removed(NOTHING) => Self::Removed,
+            Why::GangFailed(task) => Self::GangFailed { task: TaskIndex(task) },
             Why::MachineLeft(machine) => Self::MachineLeft(read::name(&machine, "machineLeft")?),
             Why::Now(user) => Self::Now(read::name(&user, "now")?),
         })

@@ -306,6 +306,10 @@ pub fn sentence(rejection: &Rejection) -> String {
             "{owner}/{name} has one task on every machine that its constraints match, and so many tasks as there are \
              such machines: change its constraints (bourg update), or give it a number of tasks and submit it anew"
         ),
+        Rejection::GangTooLarge { tasks, limit, fits, machines } => format!(
+            "the gang has {tasks} tasks of {limit}, and all {machines} machines that suit them hold {fits} together, \
+             whatever else runs: give it fewer or smaller tasks, or add machines (bourg machines)"
+        ),
         Rejection::NoSuchPackage { id } => {
             format!("there is no package {id} (bourg package list shows those that you may use)")
         }

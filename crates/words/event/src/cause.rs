@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use model::{CollectionId, End, InstanceId, MachineName, NoticeReason, UserName};
+use model::{CollectionId, End, InstanceId, MachineName, NoticeReason, TaskIndex, UserName};
 
 use crate::lifecycle::Transition;
 
@@ -42,6 +42,11 @@ pub enum EvictionCause {
     MachineShutdown,
     /// An update restarts or moves it.
     Updated,
+    /// Another task of its gang ended badly, left its machine or is new: all start again together.
+    GangRestarts {
+        /// That task.
+        task: TaskIndex,
+    },
     /// Anything else.
     Other,
 }
@@ -86,6 +91,11 @@ pub enum KillReason {
     Removed,
     /// Its job has one task on every machine, and this machine was removed or no longer matches the job.
     MachineLeft(MachineName),
+    /// Another task of its gang failed for good, and the gang with it.
+    GangFailed {
+        /// That task.
+        task: TaskIndex,
+    },
 }
 
 /// Why a placed task is being stopped.
@@ -139,6 +149,9 @@ impl fmt::Display for EvictionCause {
             Self::MachineFailure => f.write_str("machine failure"),
             Self::MachineShutdown => f.write_str("machine shutdown"),
             Self::Updated => f.write_str("update"),
+            Self::GangRestarts { task } => {
+                write!(f, "its gang starts again because of task {task}")
+            }
             Self::Other => f.write_str("other"),
         }
     }
@@ -161,6 +174,7 @@ impl fmt::Display for KillReason {
             Self::MachineLeft(machine) => {
                 write!(f, "its machine {machine} was removed or no longer matches its job")
             }
+            Self::GangFailed { task } => write!(f, "task {task} of its gang failed"),
         }
     }
 }
@@ -187,6 +201,7 @@ impl StopReason {
             Self::Evict(
                 EvictionCause::OutOfResources
                 | EvictionCause::MachineFailure
+                | EvictionCause::GangRestarts { .. }
                 | EvictionCause::Other,
             ) => NoticeReason::Other,
         }

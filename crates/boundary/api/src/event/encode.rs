@@ -435,6 +435,7 @@ fn eviction_cause(wire: &mut Wire<'_>, cause: EvictionCause) {
         EvictionCause::MachineShutdown => wire.nothing(4),
         EvictionCause::Other => wire.nothing(5),
         EvictionCause::Updated => wire.nothing(6),
+        EvictionCause::GangRestarts { task } => wire.given_number(227, task.0.into()),
     }
 }
 
@@ -454,6 +455,7 @@ fn kill_reason(wire: &mut Wire<'_>, reason: &KillReason) {
         KillReason::Removed => wire.nothing(5),
         KillReason::MachineLeft(machine) => wire.given_text(19, machine.as_str()),
         KillReason::Now(user) => wire.given_text(6, user.as_str()),
+        KillReason::GangFailed { task } => wire.given_number(227, task.0.into()),
     }
 }
 

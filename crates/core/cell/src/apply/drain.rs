@@ -254,6 +254,8 @@ impl Cell {
                 && job.alloc_set.is_none()
                 // There is no other machine for a further task.
                 && !job.spec.is_on_every_machine()
+                // A task more would be another gang.
+                && !job.is_gang()
                 && job.spec.task.volumes.is_empty();
             replaceable
                 && job.state == crate::JobState::Running
@@ -323,6 +325,7 @@ impl Cell {
         let after = Tallied::of(job);
         self.tally.replace(&job.owner, before, after);
         self.recharge_task(id, index, &[]);
+        self.gang_restarts(id, index, events);
     }
 }
 

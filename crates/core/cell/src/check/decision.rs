@@ -38,6 +38,7 @@ impl DecisionChecker {
         step.decisions(&applied.events);
         step.admissions(&applied.events);
         step.budgets(&applied.events);
+        step.gangs(&applied.events);
         step.grants(&applied.events);
         step.members();
         step.replicas_join();

@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use super::counted::Counted;
 use super::every_machine::EveryMachineViolation;
+use super::gang::HalfGang;
 use crate::feasibility::Sums;
 use crate::lifecycle::{NotAStep, Stage};
 use crate::{Counts, JobState, Total};
@@ -673,6 +674,9 @@ pub enum Violation {
         /// The maximum.
         most: u32,
     },
+    /// A part of a gang is placed.
+    #[error("{0}")]
+    HalfGang(HalfGang),
     /// Something of the past is later than the cell itself.
     #[error("the {0} is later than the cell's last operation")]
     LaterThanTheCell(&'static str),

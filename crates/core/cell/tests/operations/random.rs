@@ -125,6 +125,7 @@ fn mutation(packages: WithPackages) -> BoxedStrategy<Mutation> {
         "at-once=0",
         "per-hour=1",
         "autoscale=full",
+        "gang=yes",
     ];
     if packages == WithPackages::Yes {
         options.extend(["secrets=tls", "secrets=tls,db", "outputs=out:words"]);
@@ -419,8 +420,28 @@ impl Step {
                     _ => Some(cell.time() + offset),
                 };
                 let machine = machine.id;
-                let assignments =
+                let mut assignments =
                     vec![Assignment { address, instance, alloc, machine, ports, victims }];
+                // Mostly all tasks of a gang.
+                if job.is_gang() && instance.generation.0 % 4 != 3 {
+                    let others = incarnations(false).into_iter();
+                    let others = others
+                        .filter(|id| id.collection == job.id && id.index != instance.index);
+                    for (place, instance) in others.enumerate() {
+                        let machine = cell.machines().nth(place % machines).expect("one of them");
+                        let ports = machine.free_ports(job.port_count(instance.index), &[]);
+                        let (machine, victims) = (machine.id, Vec::new());
+                        let (address, alloc) = (None, None);
+                        assignments.push(Assignment {
+                            address,
+                            instance,
+                            alloc,
+                            machine,
+                            ports,
+                            victims,
+                        });
+                    }
+                }
                 Op::Assign { by: SchedulerName::main(), assignments, began }
             }
             Self::ReportOne { task, what } => {

@@ -7,8 +7,15 @@ use api::v1;
 use cell::{Applied, Cell, EventKind, EvictionCause, Subject};
 
 /// The causes, without what is known of a single eviction, in the words of the API.
-const CAUSES: [&str; 6] =
-    ["preempted", "out_of_resources", "machine_failure", "machine_shutdown", "updated", "other"];
+const CAUSES: [&str; 7] = [
+    "preempted",
+    "out_of_resources",
+    "machine_failure",
+    "machine_shutdown",
+    "updated",
+    "other",
+    "gang_restarts",
+];
 
 /// The place of a cause among them.
 fn place(cause: EvictionCause) -> usize {
@@ -19,6 +26,7 @@ fn place(cause: EvictionCause) -> usize {
         EvictionCause::MachineShutdown => 3,
         EvictionCause::Updated => 4,
         EvictionCause::Other => 5,
+        EvictionCause::GangRestarts { .. } => 6,
     }
 }
 
@@ -74,7 +82,7 @@ impl Evictions {
             let count = self.0[cause].saturating_sub(earlier.0[cause]);
             u32::try_from(count).unwrap_or(u32::MAX)
         };
-        let [preempted, out_of_resources, machine_failure, machine_shutdown, updated, other] =
+        let [preempted, out_of_resources, machine_failure, machine_shutdown, updated, other, gang] =
             std::array::from_fn(count);
         v1::EvictionCounts {
             preempted,
@@ -83,6 +91,7 @@ impl Evictions {
             machine_shutdown,
             updated,
             other,
+            gang_restarts: gang,
         }
     }
 }

@@ -342,7 +342,7 @@ fn kill_reason(cell: &Cell, why: &KillReason) -> String {
             format!("{}, which it was to run after, did not finish", job_name(cell, *job))
         }
         KillReason::Removed => "its job needs it no more".to_owned(),
-        KillReason::MachineLeft(_) => why.to_string(),
+        KillReason::MachineLeft(_) | KillReason::GangFailed { .. } => why.to_string(),
     }
 }
 

@@ -28,6 +28,7 @@ fn eviction_cause() -> impl Strategy<Value = EvictionCause> {
         Just(EvictionCause::MachineFailure),
         Just(EvictionCause::MachineShutdown),
         Just(EvictionCause::Other),
+        any::<u32>().prop_map(|task| EvictionCause::GangRestarts { task: TaskIndex(task) }),
     ]
 }
 
@@ -47,6 +48,7 @@ fn kill_reason() -> impl Strategy<Value = KillReason> {
         name().prop_map(KillReason::User),
         name().prop_map(KillReason::Now),
         name().prop_map(KillReason::MachineLeft),
+        any::<u32>().prop_map(|task| KillReason::GangFailed { task: TaskIndex(task) }),
         collection().prop_map(KillReason::ParentEnded),
         collection().prop_map(KillReason::PredecessorEnded),
         collection().prop_map(KillReason::AllocSetEnded),

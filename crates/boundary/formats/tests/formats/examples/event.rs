@@ -149,6 +149,7 @@ fn of_updated_tasks() -> Vec<EventKind> {
         EventKind::Stop { why: StopReason::Evict(EvictionCause::Updated) },
         EventKind::Kill { why: KillReason::Removed },
         EventKind::Kill { why: KillReason::MachineLeft(name("m1")) },
+        EventKind::Kill { why: KillReason::GangFailed { task: TaskIndex(3) } },
     ]
 }
 
@@ -167,6 +168,7 @@ fn of_tasks() -> Vec<EventKind> {
         EventKind::Evict { cause: EvictionCause::MachineFailure },
         EventKind::Evict { cause: EvictionCause::MachineShutdown },
         EventKind::Evict { cause: EvictionCause::Other },
+        EventKind::Evict { cause: EvictionCause::GangRestarts { task: TaskIndex(3) } },
         EventKind::Fail { end: ends().pop() },
         EventKind::Start { machine, latency: StartLatency::UNKNOWN },
         EventKind::Start { machine, latency: super::latencies() },

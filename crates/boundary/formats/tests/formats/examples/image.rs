@@ -322,7 +322,8 @@ fn eviction_causes() -> Vec<EvictionCause> {
         EvictionCause::MachineFailure => Some(EvictionCause::MachineShutdown),
         EvictionCause::MachineShutdown => Some(EvictionCause::Updated),
         EvictionCause::Updated => Some(EvictionCause::Other),
-        EvictionCause::Other => None,
+        EvictionCause::Other => Some(EvictionCause::GangRestarts { task: TaskIndex(3) }),
+        EvictionCause::GangRestarts { .. } => None,
     };
     let first = EvictionCause::Preempted { by: instance(4) };
     std::iter::successors(Some(first), next).collect()
