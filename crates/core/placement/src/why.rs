@@ -18,6 +18,10 @@ use spec::Constraint;
 
 use crate::Kept;
 
+mod gang;
+
+pub use gang::{WaitingGang, gang};
+
 /// Maximum number of groups that are explained: for each of them every machine is checked.
 const GROUPS_MAX: usize = 100;
 

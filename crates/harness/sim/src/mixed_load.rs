@@ -113,6 +113,11 @@ impl Mixed {
             6 => (spec.tasks, spec.sizing) = (0, Sizing::EveryMachine),
             _ => {}
         }
+        // Without a random number: the others stay those of the seed.
+        let plain = spec.kind == (Kind::Job { alloc_set: None });
+        if plain && spec.tasks > 1 && self.jobs.is_multiple_of(3) {
+            spec.batch.gang = true;
+        }
         self.volumes.ask(owner, &mut spec);
         self.secrets.ask(cell, self.users.get(owner)?, &mut spec);
         Some(Action::Request(owner, Mutation::Submit(Arc::new(spec))))

@@ -2,6 +2,7 @@
 //! answers are functions of the cell, the caller, and a time.
 
 pub(crate) mod drain_plan;
+pub(crate) mod gang;
 pub(crate) mod notices;
 pub(crate) mod problems;
 pub(crate) mod rejections;

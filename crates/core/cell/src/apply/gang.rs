@@ -120,6 +120,13 @@ impl Cell {
         }
     }
 
+    /// The same for a gang that an update makes larger. Other changes are possible also while machines are away.
+    pub(super) fn larger_gang_could_fit(&self, job: &Job, spec: &JobSpec) -> Result<(), Rejection> {
+        let grows =
+            spec.tasks > job.spec.tasks || smallest_limit(spec) != smallest_limit(&job.spec);
+        if grows { self.gang_could_fit(&job.owner, spec) } else { Ok(()) }
+    }
+
     /// Whether all machines together would hold a gang if nothing else ran. It is an upper bound: where tasks
     /// differ, the smallest of each dimension counts.
     pub(super) fn gang_could_fit(&self, owner: &UserName, spec: &JobSpec) -> Result<(), Rejection> {

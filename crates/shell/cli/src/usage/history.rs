@@ -220,9 +220,10 @@ fn evictions(all: impl Iterator<Item = v1::EvictionCounts>) -> String {
         "machine shutdown",
         "out of resources",
         "updated",
+        "restarted with its gang",
         "other",
     ];
-    let mut sums = [0_u64; 6];
+    let mut sums = [0_u64; 7];
     for of in all {
         let counts = [
             of.preempted,
@@ -230,6 +231,7 @@ fn evictions(all: impl Iterator<Item = v1::EvictionCounts>) -> String {
             of.machine_shutdown,
             of.out_of_resources,
             of.updated,
+            of.gang_restarts,
             of.other,
         ];
         sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += u64::from(count));

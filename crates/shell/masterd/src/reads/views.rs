@@ -17,6 +17,7 @@ use model::{
 };
 use placement::why::Group;
 
+use crate::reads::gang::waiting_gang;
 use crate::reads::{problems, updates};
 
 /// How many of the user's own jobs, and of others', are searched for a nearest name.
@@ -391,6 +392,7 @@ pub(crate) fn why_pending(
         starting: starting_again(cell, job, chosen),
         without_task: without_task(cell, job),
         machines_without_task: number_without_task(job),
+        gang: waiting_gang(cell, job, now),
     }
 }
 
