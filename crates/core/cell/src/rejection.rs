@@ -9,8 +9,8 @@ mod reason;
 use model::{
     Band, Beyond, CollectionId, Digest, Dimension, FilePath, GrantId, InstanceId, JobName, Level,
     LockMode, LockSessionId, LogIndex, MachineName, PackageId, PortName, PortRange, Priority,
-    ReplicaId, Resources, SecretName, Sequencer, Serial, SessionId, Span, TaskId, TaskIndex, UpdateAction,
-    UserName, Version, VolumeName,
+    ReplicaId, Resources, SecretName, Sequencer, Serial, SessionId, Span, TaskId, TaskIndex,
+    UpdateAction, UserName, Version, VolumeName,
 };
 use spec::{Autoscale, CpuRam, FieldName, Path};
 

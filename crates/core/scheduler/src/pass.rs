@@ -126,7 +126,8 @@ impl Queue {
         turns: &mut Turns,
     ) -> Placed {
         while let Some((job, id)) = turns.first().copied() {
-            let next = self.group(id).and_then(|group| Some((group.class, group.gang, group.first()?)));
+            let next =
+                self.group(id).and_then(|group| Some((group.class, group.gang, group.first()?)));
             let Some((class, gang, index)) = next else {
                 turns.pop_first();
                 continue;

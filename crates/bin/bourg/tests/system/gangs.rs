@@ -47,7 +47,9 @@ fn a_gang_computes_together_and_starts_again_when_one_is_killed() {
     cell.ok("bourg run --detach gang.bcl");
     until("all tasks compute", || {
         (0..4).all(|task| {
-            cell.types(&format!("bourg logs allreduce/{task}")).stdout.contains("round 5: the sum is right")
+            cell.types(&format!("bourg logs allreduce/{task}"))
+                .stdout
+                .contains("round 5: the sum is right")
         })
     });
     let before = cell.status("allreduce");
@@ -56,7 +58,9 @@ fn a_gang_computes_together_and_starts_again_when_one_is_killed() {
     processes::signal(killed, Signal::SIGKILL);
     cell.job("allreduce", "starts again as a whole", |job| {
         let all = generations(job);
-        all.len() == 4 && all.iter().all(|generation| *generation == 2) && job["counts"]["running"] == 4
+        all.len() == 4
+            && all.iter().all(|generation| *generation == 2)
+            && job["counts"]["running"] == 4
     });
     let events = cell.ok("bourg events allreduce");
     assert!(events.contains("its gang starts again because of task 2"), "{events}");
@@ -64,7 +68,11 @@ fn a_gang_computes_together_and_starts_again_when_one_is_killed() {
     for task in 0..4 {
         let said = cell.ok(&format!("bourg logs allreduce/{task}"));
         assert!(said.contains("round 200: the sum is right, and begins with 2000"), "{said}");
-        assert_eq!(said.matches("begins\n").count(), 1, "the logs are those of the last run: {said}");
+        assert_eq!(
+            said.matches("begins\n").count(),
+            1,
+            "the logs are those of the last run: {said}"
+        );
     }
 }
 

@@ -92,16 +92,9 @@ impl Cell {
 
     /// A task of a gang waits again, is told to stop or is new: the others that are placed stop, and start again
     /// with it.
-    pub(super) fn gang_restarts(
-        &mut self,
-        id: CollectionId,
-        task: TaskIndex,
-        events: &mut Events,
-    ) {
+    pub(super) fn gang_restarts(&mut self, id: CollectionId, task: TaskIndex, events: &mut Events) {
         let Some(job) = self.jobs.get(id).filter(|job| job.is_gang()) else { return };
-        let goes_on = |state: &TaskState| {
-            matches!(state, TaskState::Running(placement) if placement.stop.is_none())
-        };
+        let goes_on = |state: &TaskState| matches!(state, TaskState::Running(placement) if placement.stop.is_none());
         let others = job.tasks().filter(|(index, other)| *index != task && goes_on(&other.state));
         let others: Vec<_> = others.filter_map(|(index, _)| job.instance(index)).collect();
         let why = StopReason::Evict(EvictionCause::GangRestarts { task });

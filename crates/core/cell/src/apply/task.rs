@@ -116,7 +116,9 @@ impl Cell {
             let stop = Some(Arc::new(why.clone()));
             let disrupted = match why {
                 // It counts once, with the task that takes the gang down.
-                StopReason::Evict(EvictionCause::GangRestarts { .. }) | StopReason::Kill(_) => false,
+                StopReason::Evict(EvictionCause::GangRestarts { .. }) | StopReason::Kill(_) => {
+                    false
+                }
                 StopReason::Evict(_) => task.up_since().is_some(),
             };
             job.change_placement(instance.index, |placement| placement.stop = stop);

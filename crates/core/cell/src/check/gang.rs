@@ -24,7 +24,10 @@ pub struct HalfGang {
 impl fmt::Display for HalfGang {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { job, waits, placed } = self;
-        write!(f, "job {job} is a gang, and its task {placed} is placed while its task {waits} waits")
+        write!(
+            f,
+            "job {job} is a gang, and its task {placed} is placed while its task {waits} waits"
+        )
     }
 }
 

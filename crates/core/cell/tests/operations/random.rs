@@ -425,8 +425,8 @@ impl Step {
                 // Mostly all tasks of a gang.
                 if job.is_gang() && instance.generation.0 % 4 != 3 {
                     let others = incarnations(false).into_iter();
-                    let others = others
-                        .filter(|id| id.collection == job.id && id.index != instance.index);
+                    let others =
+                        others.filter(|id| id.collection == job.id && id.index != instance.index);
                     for (place, instance) in others.enumerate() {
                         let machine = cell.machines().nth(place % machines).expect("one of them");
                         let ports = machine.free_ports(job.port_count(instance.index), &[]);

@@ -34,7 +34,9 @@ fn tasks_are_evicted_for_a_gang_only_where_all_of_it_then_fits() {
     {
         let mut scheduler = Scheduler::new(cell(
             machines,
-            &format!("submit bob/low 1 priority=25 cpu=600 ram=100 per-machine=1\nsubmit bob/other 1 ram=100 {other}"),
+            &format!(
+                "submit bob/low 1 priority=25 cpu=600 ram=100 per-machine=1\nsubmit bob/other 1 ram=100 {other}"
+            ),
         ));
         following(&mut scheduler, "");
         // With the lower priority both are on the machine that packs them best.

@@ -236,9 +236,7 @@ fn unplaced(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -> Option<Strin
 /// A gang that is pending although all of its tasks fit. They are alike, so the order in which they are placed does not
 /// matter.
 fn unplaced_gang(cell: &Cell, job: &Job, now: Time) -> Option<String> {
-    let waits = |task: &Task| {
-        matches!(&task.state, TaskState::Pending { not_before, .. } if *not_before > now)
-    };
+    let waits = |task: &Task| matches!(&task.state, TaskState::Pending { not_before, .. } if *not_before > now);
     if !job.is_whole_gang_pending() || job.tasks().any(|(_, task)| waits(task)) {
         return None;
     }
