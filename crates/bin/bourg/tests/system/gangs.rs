@@ -87,5 +87,5 @@ fn a_gang_that_no_machines_could_hold_is_told_so() {
     );
     let said = cell.fails(3, "bourg run large.bcl");
     assert!(said.contains("the gang has 3 tasks of"), "{said}");
-    assert!(said.contains("hold 2 together"), "{said}");
+    assert!(said.contains("1 machine that suits it holds 2 in all"), "{said}");
 }

@@ -108,7 +108,7 @@ impl From<&Rejection> for v1::Rejection {
                 Why::LimitOutOfBounds(rejection::LimitOutOfBounds {
                     owner: owner.to_string(),
                     name: name.to_string(),
-                    limit: Some(limit.into()),
+                    limit: Some((*limit).into()),
                     bounds: autoscale::bounds(*bounds),
                 })
             }
@@ -239,7 +239,7 @@ impl From<&Rejection> for v1::Rejection {
             Rejection::GangTooLarge { tasks, limit, fits, machines } => {
                 Why::GangTooLarge(rejection::GangTooLarge {
                     tasks: *tasks,
-                    limit: Some((*limit).into()),
+                    limit: Some(limit.into()),
                     fits: *fits,
                     machines: *machines,
                 })
