@@ -280,6 +280,7 @@ mod tests {
             machine_shutdown: count,
             other: count,
             updated: count,
+            gang_restarts: count,
         };
         for minute in 1..=2_000 {
             let at = Time(1 << 51) + Span::from_secs(60 * minute);

@@ -77,7 +77,7 @@ fn why_says_how_much_of_a_gang_fits() {
     following(&mut scheduler, "");
     follow(&mut scheduler, "submit ana/more 3 priority=100 cpu=300 ram=100 gang=yes");
     let job = scheduler.cell().job(CollectionId(3)).expect("a job");
-    let found = placement::why::gang(scheduler.cell(), job, Time(1_000_000)).expect("it waits");
+    let found = why::gang(scheduler.cell(), job, Time(1_000_000)).expect("it waits");
     let reasons: Vec<_> = found.reasons.iter().map(|it| (it.machines, it.text.as_str())).collect();
     assert_eq!((found.tasks, found.stopping, found.fit), (3, 0, 0));
     assert_eq!(reasons, [(2, "lack CPU")]);

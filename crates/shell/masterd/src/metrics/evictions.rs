@@ -179,6 +179,7 @@ mod tests {
             ("machine_shutdown", 1),
             ("updated", 1),
             ("other", 1),
+            ("gang_restarts", 0),
         ];
         assert_eq!(counts, expected);
         metrics.count(&cell, &applied([evict("1-0-7", Preempted { by })]));

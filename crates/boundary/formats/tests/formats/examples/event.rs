@@ -9,7 +9,7 @@ use cell::{
 };
 use model::{
     Band, Bytes, Capability, CollectionId, FinalUsage, Level, LogIndex, MachineId, MilliCores,
-    Reclamation, Span, StartLatency, Time, Version,
+    Reclamation, Span, StartLatency, TaskIndex, Time, Version,
 };
 use spec::{CpuRam, FieldChange};
 
