@@ -10,7 +10,12 @@ fn a_gang_is_planned_whole_and_holds_nothing_while_it_waits() {
         "submit bob/there 1 priority=200 cpu=600 ram=100
          submit ana/train 3 priority=150 cpu=500 ram=100 gang=yes
          submit ana/small 2 priority=100 cpu=500 ram=100",
-        &expect![[r#""#]],
+        &expect![[r#"
+            bob/there/0 -> m1
+            ana/small/0 -> m2
+            ana/small/1 -> m2
+            unplaced 3
+        "#]],
     );
 }
 
@@ -21,7 +26,13 @@ fn a_gang_that_fits_is_planned_in_one_turn() {
          machine m2 cpu=1000 ram=1000 ports=1000-1003",
         "submit ana/train 3 priority=100 cpu=400 ram=100 ports=1 gang=yes
          submit bob/small 1 priority=100 cpu=100 ram=100",
-        &expect![[r#""#]],
+        &expect![[r#"
+            ana/train/0 -> m1 1000
+            ana/train/1 -> m2 1000
+            ana/train/2 -> m1 1001
+            bob/small/0 -> m2
+            unplaced 0
+        "#]],
     );
 }
 
