@@ -1,8 +1,29 @@
 //! Gangs: their tasks are placed, stopped and started again together.
 
+use std::sync::Arc;
+
+use cell::{Assignment, Cell, Machine, TaskState};
 use expect_test::expect;
+use model::{InstanceId, TaskIndex};
 
 use crate::script::session;
+
+/// Assignments of the other pending tasks of an instance's gang, each to another machine in turn.
+pub(crate) fn rest_of_gang(cell: &Cell, instance: InstanceId) -> Vec<Assignment> {
+    let Some(job) = cell.job(instance.collection).filter(|job| job.is_gang()) else {
+        return Vec::new();
+    };
+    let waits = job.tasks().filter(|(_, task)| matches!(task.state, TaskState::Pending { .. }));
+    let others = waits.map(|(index, _)| index).filter(|index| *index != instance.index);
+    let assign = |(index, machine): (TaskIndex, &Arc<Machine>)| {
+        let ports = machine.free_ports(job.port_count(index), &[]);
+        let instance = job.instance(index)?;
+        let (machine, alloc, address, victims) = (machine.id, None, None, Vec::new());
+        Some(Assignment { instance, alloc, machine, address, ports, victims })
+    };
+    let machines: Vec<_> = cell.machines().collect();
+    others.zip(machines.into_iter().cycle()).filter_map(assign).collect()
+}
 
 #[test]
 fn a_gang_is_placed_whole_or_not_at_all() {

@@ -20,6 +20,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
 use crate::follower::Follower;
+use crate::gangs::rest_of_gang;
 use crate::script::{report, submitted, user};
 
 /// An operation as it is, or one that is built for the cell's current state.
@@ -422,25 +423,8 @@ impl Step {
                 let machine = machine.id;
                 let mut assignments =
                     vec![Assignment { address, instance, alloc, machine, ports, victims }];
-                // Mostly all tasks of a gang.
-                if job.is_gang() && instance.generation.0 % 4 != 3 {
-                    let others = incarnations(false).into_iter();
-                    let others =
-                        others.filter(|id| id.collection == job.id && id.index != instance.index);
-                    for (place, instance) in others.enumerate() {
-                        let machine = cell.machines().nth(place % machines).expect("one of them");
-                        let ports = machine.free_ports(job.port_count(instance.index), &[]);
-                        let (machine, victims) = (machine.id, Vec::new());
-                        let (address, alloc) = (None, None);
-                        assignments.push(Assignment {
-                            address,
-                            instance,
-                            alloc,
-                            machine,
-                            ports,
-                            victims,
-                        });
-                    }
+                if instance.generation.0 % 4 != 3 {
+                    assignments.extend(rest_of_gang(cell, instance));
                 }
                 Op::Assign { by: SchedulerName::main(), assignments, began }
             }
