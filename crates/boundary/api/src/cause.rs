@@ -1,7 +1,7 @@
 //! The reasons for what happens to tasks: `cell.proto`.
 
 use event::{Death, EvictionCause, KillReason, MoveReason, PendingCause, StopReason};
-use model::{CollectionId, MachineId};
+use model::{CollectionId, MachineId}, TaskIndex};
 
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
@@ -52,6 +52,7 @@ impl From<&EvictionCause> for v1::EvictionCause {
             EvictionCause::MachineShutdown => Cause::MachineShutdown(NOTHING),
             EvictionCause::Updated => Cause::Updated(NOTHING),
             EvictionCause::Moved { to, why } => Cause::Moved(task_move(*to, *why)),
+            EvictionCause::GangRestarts { task } => Cause::GangRestarts(task.0),
             EvictionCause::Other => Cause::Other(NOTHING),
         };
         Self { cause: Some(cause) }
@@ -74,6 +75,7 @@ impl TryFrom<v1::EvictionCause> for EvictionCause {
                 let (to, why) = of_task_move(moved).field("moved")?;
                 Self::Moved { to, why }
             }
+            Cause::GangRestarts(task) => Self::GangRestarts { task: TaskIndex(task) },
             Cause::Other(NOTHING) => Self::Other,
         })
     }
@@ -141,6 +143,7 @@ impl From<&KillReason> for v1::KillReason {
             KillReason::Removed => Why::Removed(NOTHING),
             KillReason::MachineLeft(machine) => Why::MachineLeft(machine.to_string()),
             KillReason::Now(user) => Why::Now(user.to_string()),
+            KillReason::GangFailed { task } => Why::GangFailed(task.0),
         };
         Self { why: Some(why) }
     }
@@ -161,6 +164,7 @@ impl TryFrom<v1::KillReason> for KillReason {
             Why::CounterpartFinished(task) => Self::CounterpartFinished(task.into()),
             Why::AllocSetEnded(set) => Self::AllocSetEnded(CollectionId(set)),
             Why::Removed(NOTHING) => Self::Removed,
+            Why::GangFailed(task) => Self::GangFailed { task: TaskIndex(task) },
             Why::MachineLeft(machine) => Self::MachineLeft(read::name(&machine, "machineLeft")?),
             Why::Now(user) => Self::Now(read::name(&user, "now")?),
         })

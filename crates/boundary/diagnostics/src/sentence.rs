@@ -316,6 +316,15 @@ pub fn sentence(rejection: &Rejection) -> String {
             "{owner}/{name} has one task on every machine that its constraints match, and so many tasks as there are \
              such machines: change its constraints (bourg update), or give it a number of tasks and submit it anew"
         ),
+        Rejection::GangTooLarge { tasks, limit, fits, machines } => {
+            let tasks_s = if *tasks == 1 { "" } else { "s" };
+            let (machines_s, hold) = if *machines == 1 { ("", "holds") } else { ("s", "hold") };
+            format!(
+                "the gang has {tasks} task{tasks_s} of {limit}, and {machines} machine{machines_s} that suit{} it {hold} \
+                 {fits} in all, whatever else runs: give it fewer or smaller tasks, or add machines (bourg machines)",
+                if *machines == 1 { "s" } else { "" },
+            )
+        }
         Rejection::NoSuchPackage { id } => {
             format!("there is no package {id} (bourg package list shows those that you may use)")
         }

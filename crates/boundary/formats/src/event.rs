@@ -55,7 +55,8 @@ fn related(kind: &EventKind) -> Option<CollectionId> {
         KillReason::User(_)
         | KillReason::Now(_)
         | KillReason::Removed
-        | KillReason::MachineLeft(_) => None,
+        | KillReason::MachineLeft(_)
+        | KillReason::GangFailed { .. } => None,
     };
     match kind {
         EventKind::Submit { cause: PendingCause::Evicted(cause) }

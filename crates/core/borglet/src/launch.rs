@@ -205,6 +205,7 @@ fn value(desired: &Desired, reference: &Reference) -> Option<String> {
         Reference::Task(TaskField::Cell) => desired.cell.to_string(),
         Reference::Task(TaskField::Cpu) => desired.spec.limit.cpu.cores(),
         Reference::Task(TaskField::Ram) => desired.spec.limit.ram.0.to_string(),
+        Reference::Task(TaskField::Tasks) => desired.tasks.to_string(),
         Reference::Name(_) => return None,
     })
 }

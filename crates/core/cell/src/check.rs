@@ -11,6 +11,7 @@ mod counted;
 mod decision;
 mod enrolment;
 mod every_machine;
+mod gang;
 mod inputs;
 mod locks;
 mod moves;
@@ -31,6 +32,7 @@ mod tests;
 pub use counted::Counted;
 pub use decision::DecisionChecker;
 pub use every_machine::EveryMachineViolation;
+pub use gang::HalfGang;
 pub use violation::Violation;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,6 +125,7 @@ impl Cell {
             let kept = self.jobs.get(job.id).is_some_and(|kept| kept.id == job.id);
             found.id("job", job.id.0, self.last_collection.0, kept);
             found.job(job);
+            found.gang(job);
             let (pending, listed) = (waiting(job), self.pending.contains(&job.id));
             if listed != (pending > 0) {
                 found.add(Violation::PendingList { job: job.id, listed, pending });

@@ -59,7 +59,7 @@ pub use apply::services::{DeleteService, SetService};
 pub use apply::update::{ChangeKind, UpdateJob};
 pub use apply::user::{AddUser, RevokeUser};
 pub use apply::volumes::{AcceptVolume, ReleaseVolume, RemoveVolume, SetVolume};
-pub use check::{Counted, DecisionChecker, EveryMachineViolation, Violation};
+pub use check::{Counted, DecisionChecker, EveryMachineViolation, HalfGang, Violation};
 pub use event::{
     Actor, Death, Event, EventKind, EvictionCause, ExecEnd, KillReason, LockChange, MoveReason,
     PendingCause, SkipReason, StopReason, Subject, UpdateFailure, lifecycle,

@@ -73,6 +73,20 @@ pub enum AssignmentRefused {
         /// Why it may not be evicted.
         why: NoVictim,
     },
+    /// A gang is placed whole, and not all of its tasks are assigned.
+    #[error("a gang is placed whole, and {assigned} of its {of} tasks are assigned")]
+    PartOfGang {
+        /// How many are assigned.
+        assigned: u32,
+        /// How many of its tasks are alive.
+        of: u32,
+    },
+    /// Another task of its gang was rejected, and a gang is placed whole.
+    #[error("its gang is placed whole, and task {because} was rejected")]
+    WithItsGang {
+        /// That task.
+        because: TaskId,
+    },
 }
 
 fn wrong_address(address: Option<Ipv4Addr>) -> String {

@@ -9,8 +9,8 @@ mod reason;
 use model::{
     Band, Beyond, CollectionId, Digest, Dimension, FilePath, GrantId, InstanceId, JobName, Level,
     LockMode, LockSessionId, LogIndex, MachineName, PackageId, PortName, PortRange, Priority,
-    ReplicaId, SecretName, Sequencer, Serial, SessionId, Span, TaskId, TaskIndex, UpdateAction,
-    UserName, Version, VolumeName,
+    ReplicaId, Resources, SecretName, Sequencer, Serial, SessionId, Span, TaskId, TaskIndex,
+    UpdateAction, UserName, Version, VolumeName,
 };
 use spec::{Autoscale, CpuRam, FieldName, Path};
 
@@ -570,6 +570,17 @@ pub enum Rejection {
         /// The name.
         name: JobName,
     },
+    /// All machines together hold fewer tasks than the gang has, whatever else runs.
+    GangTooLarge {
+        /// How many tasks the gang has.
+        tasks: u32,
+        /// The limit of each; where they differ, the smallest in each dimension.
+        limit: Resources,
+        /// How many of them the machines hold.
+        fits: u32,
+        /// How many machines suit its tasks.
+        machines: u32,
+    },
     /// The lock of the sequencer is not held by its holder any more.
     StaleSequencer(Sequencer),
 }
@@ -648,6 +659,7 @@ impl Rejection {
             | Self::NameOfJob { .. }
             | Self::NameOfService { .. }
             | Self::OnEveryMachine { .. }
+            | Self::GangTooLarge { .. }
             | Self::PackageVersionExists { .. }
             | Self::PackageInUse { .. }
             | Self::SecretInUse { .. }

@@ -87,7 +87,9 @@ fn stop(cell: &Cell, instance: InstanceId, job: &Job, why: &StopReason) -> Optio
         }
         StopReason::Evict(EvictionCause::MachineShutdown) => (drained(cell, instance), None),
         StopReason::Kill(KillReason::Removed) => ("its job needs it no more".to_owned(), None),
-        StopReason::Kill(why @ KillReason::MachineLeft(_)) => (why.to_string(), None),
+        StopReason::Kill(why @ (KillReason::MachineLeft(_) | KillReason::GangFailed { .. })) => {
+            (why.to_string(), None)
+        }
         StopReason::Evict(EvictionCause::Updated) => (updated(job), None),
         StopReason::Evict(EvictionCause::Moved { why: MoveReason::Fits { task }, .. }) => {
             let name = job_name(cell, task.collection);

@@ -42,7 +42,8 @@ impl Kept {
         let waits = not_before > now && not_before.since(since) <= WAIT_MAX;
         // A machine that was short of something has none to keep.
         let evicted = matches!(cause, PendingCause::Evicted(_));
-        if !waits || evicted || job.alloc_set.is_some() {
+        // A gang holds nothing while it waits.
+        if !waits || evicted || job.is_gang() || job.alloc_set.is_some() {
             return None;
         }
         Some(Self {

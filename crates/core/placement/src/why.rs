@@ -34,6 +34,10 @@ pub use self::preemption::{Preemption, preemption};
 pub use self::rules::{MaximumRule, maximum_rules};
 pub use self::smallest::{ForAll, for_all};
 
+mod gang;
+
+pub use gang::{WaitingGang, gang};
+
 /// Maximum number of groups that are explained: for each of them every machine is checked.
 const GROUPS_MAX: usize = 100;
 

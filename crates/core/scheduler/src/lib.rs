@@ -10,6 +10,7 @@
 //! Deliberately absent: which machine is best for a task (`placement`), connections to a master (the
 //! shell's), and any authority to change the cell: the master accepts or rejects each assignment itself.
 
+mod gang;
 mod in_alloc;
 mod pass;
 mod plan;

@@ -8,6 +8,26 @@ use placement::Engine;
 
 use crate::queue::{Queue, Turns};
 
+/// What a pass planned.
+pub(crate) struct PassResult {
+    /// The assignments.
+    pub(crate) assignments: Vec<Assignment>,
+    /// Whether there was no room in the plan for more.
+    pub(crate) full: bool,
+}
+
+/// What a user's turn placed.
+pub(crate) enum Placed {
+    /// Nothing fits.
+    None,
+    /// A task.
+    One(Box<Assignment>),
+    /// All tasks of a gang.
+    Gang(Vec<Assignment>),
+    /// It is the turn of a gang that has more tasks than there is room for in the plan.
+    Later,
+}
+
 /// The users whose turn it still is within a priority, with their remaining groups.
 type PassRound = Vec<(UserName, Turns)>;
 
@@ -19,24 +39,36 @@ impl Queue {
         cell: &Cell,
         now: Time,
         most: usize,
-    ) -> Vec<Assignment> {
+    ) -> PassResult {
+        let gained = engine.has_gained();
         for class in engine.begin_pass(cell, now) {
             self.unblock(class, engine);
         }
-        let mut assignments = Vec::new();
+        if gained {
+            self.gangs_again(engine);
+        }
+        let (mut assignments, mut full) = (Vec::new(), false);
         // They take only ports from machines, so they do not compete with the others.
         self.pass_inside(engine, cell, now, most, &mut assignments);
         let mut after = None;
-        while assignments.len() < most
+        while !full
+            && assignments.len() < most
             && let Some(priority) = self.next_level(after)
         {
             after = Some(priority);
             let users = self.ready.remove(&Reverse(priority)).unwrap_or_default();
             let mut round: PassRound = users.into_iter().collect();
-            while assignments.len() < most && !round.is_empty() {
+            while !full && assignments.len() < most && !round.is_empty() {
                 round.retain_mut(|(_, turns)| {
-                    if assignments.len() < most {
-                        assignments.extend(self.turn(engine, cell, now, turns));
+                    if !full && assignments.len() < most {
+                        // The first one may be a gang of any size.
+                        let room = (!assignments.is_empty()).then_some(most - assignments.len());
+                        match self.turn(engine, cell, now, room, turns) {
+                            Placed::Gang(gang) => assignments.extend(gang),
+                            Placed::Later => full = true,
+                            Placed::One(one) => assignments.push(*one),
+                            Placed::None => {}
+                        }
                     }
                     !turns.is_empty()
                 });
@@ -46,7 +78,8 @@ impl Queue {
             }
         }
         engine.end_pass();
-        assignments
+        let full = full || assignments.len() >= most;
+        PassResult { assignments, full }
     }
 
     /// Plans assignments of tasks that run in allocs, while there are fewer than `most`.
@@ -89,26 +122,40 @@ impl Queue {
         engine: &mut Engine,
         cell: &Cell,
         now: Time,
+        room: Option<usize>,
         turns: &mut Turns,
-    ) -> Option<Assignment> {
+    ) -> Placed {
         while let Some((job, id)) = turns.first().copied() {
-            let next = self.group(id).and_then(|group| Some((group.class, group.first()?)));
-            let Some((class, index)) = next else {
+            let next =
+                self.group(id).and_then(|group| Some((group.class, group.gang, group.first()?)));
+            let Some((class, gang, index)) = next else {
                 turns.pop_first();
                 continue;
             };
+            if gang {
+                let pending = cell.job(job).map_or(0, |job| job.pending() as usize);
+                if room.is_some_and(|room| pending > room) {
+                    return Placed::Later;
+                }
+                turns.retain(|(other, _)| *other != job);
+                match self.place_gang(engine, cell, now, job) {
+                    Some(assignments) => return Placed::Gang(assignments),
+                    None => continue,
+                }
+            }
             let task = TaskId { collection: job, index };
-            let instance = task.generation(cell.task(task).map(|task| task.generation)?);
+            let Some(known) = cell.task(task) else { return Placed::None };
+            let instance = task.generation(known.generation);
             if let Some(assignment) = engine.place(cell, class, instance, now) {
                 self.take(id, engine);
                 if self.group(id).is_none_or(|group| group.job != job) {
                     turns.remove(&(job, id));
                 }
-                return Some(assignment);
+                return Placed::One(Box::new(assignment));
             }
             self.block(id);
             turns.pop_first();
         }
-        None
+        Placed::None
     }
 }

@@ -6,10 +6,11 @@ use cell::{Applied, Assignment, Cell, Op};
 use model::{HeldPackage, InstanceId, LogIndex, MachineId, TaskId, Time};
 use placement::{Changed, Engine, Settings};
 
+use crate::pass::PassResult;
 use crate::queue::Queue;
 
 /// Maximum number of assignments in a plan; the rest follows in the next pass. This bounds the size of
-/// one operation of the log.
+/// one operation of the log, and a gang has no more tasks.
 pub const ASSIGNMENTS_MAX: usize = 5_000;
 
 /// The proposals of a pass.
@@ -17,7 +18,7 @@ pub const ASSIGNMENTS_MAX: usize = 5_000;
 pub struct Plan {
     /// The index of the copy on which it was made.
     pub made_at: LogIndex,
-    /// The assignments; each is accepted or rejected on its own.
+    /// The assignments; each is accepted or rejected on its own, and those of a gang together.
     pub assignments: Vec<Assignment>,
     /// When a task that waits for its retry can be placed, if nothing else happens before.
     pub next: Option<Time>,
@@ -119,8 +120,9 @@ impl Scheduler {
             }
         }
         let most = ASSIGNMENTS_MAX;
-        let assignments = self.queue.pass(&mut self.engine, &self.cell, now, most);
-        let next = match assignments.len() >= most {
+        let PassResult { assignments, full } =
+            self.queue.pass(&mut self.engine, &self.cell, now, most);
+        let next = match full {
             true => Some(now),
             false => self.queue.next(),
         };

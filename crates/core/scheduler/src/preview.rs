@@ -5,6 +5,7 @@ use model::{TaskIndex, Time};
 use placement::Engine;
 
 use crate::Plan;
+use crate::pass::PassResult;
 use crate::queue::Queue;
 
 /// What a pass would do for the pending tasks of one job, as if no other task were pending. Tasks that
@@ -40,7 +41,7 @@ pub fn preview_of<'a>(
     for (job, index) in &pending {
         queue.enter(cell, job, *index, latest, &mut engine);
     }
-    let assignments = queue.pass(&mut engine, cell, latest, usize::MAX);
+    let PassResult { assignments, .. } = queue.pass(&mut engine, cell, latest, usize::MAX);
     let unplaced = pending.len() - assignments.len();
     Plan { made_at: cell.index(), assignments, next: None, unplaced }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Group {
     pub(crate) class: ClassId,
     priority: Priority,
     owner: UserName,
+    /// Whether its tasks are placed together with all others of their job.
+    pub(crate) gang: bool,
     tasks: VecDeque<TaskIndex>,
     blocked: bool,
 }
@@ -32,6 +34,11 @@ impl Group {
     /// Its next task.
     pub(crate) fn first(&self) -> Option<TaskIndex> {
         self.tasks.front().copied()
+    }
+
+    /// Its tasks, by index.
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = TaskIndex> {
+        self.tasks.iter().copied()
     }
 }
 
@@ -50,6 +57,8 @@ pub(crate) struct Queue {
     /// Groups whose class fits nowhere, by class, and the number of their tasks.
     blocked: BTreeMap<ClassId, BTreeSet<GroupId>>,
     blocked_tasks: usize,
+    /// The blocked groups of gangs, which wait for any room at all or for the rest of their tasks.
+    waiting_gangs: BTreeSet<GroupId>,
     pub(crate) inside: Inside,
 }
 
@@ -131,6 +140,7 @@ impl Queue {
                     class,
                     priority: job.described(index).priority,
                     owner: job.owner.clone(),
+                    gang: job.is_gang(),
                     tasks: VecDeque::new(),
                     blocked: false,
                 };
@@ -160,6 +170,52 @@ impl Queue {
         if group.blocked {
             self.blocked_tasks += 1;
         } else if first {
+            self.enqueue(id, engine);
+        }
+        if job.is_gang() {
+            // It may have been the last one that the gang waited for.
+            for id in self.of_jobs.get(&job.id).cloned().unwrap_or_default() {
+                self.gang_again(id, engine);
+            }
+        }
+    }
+
+    /// The groups of a job.
+    pub(crate) fn groups_of(&self, job: CollectionId) -> Vec<GroupId> {
+        self.of_jobs.get(&job).cloned().unwrap_or_default()
+    }
+
+    /// A gang that cannot be placed now waits until there is room anywhere.
+    pub(crate) fn block_gang(&mut self, job: CollectionId) {
+        for id in self.groups_of(job) {
+            let Some(group) = self.groups.get_mut(id).and_then(Option::as_mut) else { continue };
+            if !group.blocked {
+                group.blocked = true;
+                self.blocked_tasks += group.tasks.len();
+            } else if let Some(blocked) = self.blocked.get_mut(&group.class) {
+                blocked.remove(&id);
+                if blocked.is_empty() {
+                    self.blocked.remove(&group.class);
+                }
+            }
+            self.waiting_gangs.insert(id);
+        }
+    }
+
+    /// There may be room for any gang again.
+    pub(crate) fn gangs_again(&mut self, engine: &Engine) {
+        for id in self.waiting_gangs.clone() {
+            self.gang_again(id, engine);
+        }
+    }
+
+    /// There may be room for the gang of a group again.
+    fn gang_again(&mut self, id: GroupId, engine: &Engine) {
+        if self.waiting_gangs.remove(&id)
+            && let Some(group) = self.groups.get_mut(id).and_then(Option::as_mut)
+        {
+            group.blocked = false;
+            self.blocked_tasks -= group.tasks.len();
             self.enqueue(id, engine);
         }
     }
@@ -208,6 +264,7 @@ impl Queue {
     fn dissolve(&mut self, id: GroupId, engine: &mut Engine) {
         let Some(group) = self.groups.get_mut(id).and_then(Option::take) else { return };
         self.unused.push(id);
+        self.waiting_gangs.remove(&id);
         if let Some(groups) = self.of_jobs.get_mut(&group.job) {
             groups.retain(|other| *other != id);
             if groups.is_empty() {

@@ -189,11 +189,15 @@ impl Values {
         let told = select(&["sleep", "${bns.db/0.host}", "${bns.ana/db.host}"][..]);
         let sizing = prop_oneof![9 => Just(None), 1 => any::<bool>().prop_map(Some)];
         let named = (one_of::<JobName>(&["web", "db"]), on_change, told, sizing);
-        let spec = (named, 1..4_u32).prop_map(|((name, on_change, told, everywhere), tasks)| {
+        let gang = prop_oneof![4 => Just(false), 1 => Just(true)];
+        let spec = (named, 1..4_u32, gang);
+        let spec = spec.prop_map(|((name, on_change, told, everywhere), tasks, gang)| {
             let task = TaskSpec { on_change, ..TaskSpec::of(vec![told.to_owned()]) };
             let mut spec = JobSpec::of(name, Band::Production.usual(), tasks, task);
+            spec.batch.gang = gang;
             // On every machine, or on every machine of a rack.
             if let Some(of_rack) = everywhere {
+                spec.batch.gang = false;
                 (spec.tasks, spec.sizing) = (0, Sizing::EveryMachine);
                 spec.task.constraints.extend(of_rack.then(|| Constraint {
                     attribute: "rack".to_owned(),

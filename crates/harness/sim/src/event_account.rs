@@ -164,7 +164,10 @@ impl Account {
                 return Err(format!("{id} is given notice on {on}, which failed"));
             }
             StopReason::Evict(
-                EvictionCause::OutOfResources | EvictionCause::Updated | EvictionCause::Other,
+                EvictionCause::OutOfResources
+                | EvictionCause::Updated
+                | EvictionCause::GangRestarts { .. }
+                | EvictionCause::Other,
             )
             | StopReason::Evict(EvictionCause::Moved { .. })
             | StopReason::Kill(_) => {}

@@ -67,6 +67,8 @@ pub enum InjectedBug {
     ReservationBelowUsage,
     /// The newest machine never gets the task of a job that has one on every machine.
     MissedMachine,
+    /// Of each gang that is assigned, the last task is assigned in an incarnation that is not pending.
+    HalfGang,
     /// A Borglet takes the lowest priority for the highest when it evicts tasks.
     KillsProductionFirst,
     /// A stale mount: a machine gives a task a volume while the incarnation before still has it.
@@ -79,7 +81,7 @@ pub enum InjectedBug {
 
 impl InjectedBug {
     /// All bugs.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::LostWrite,
         Self::StaleAssignment,
         Self::OldOrder,
@@ -109,6 +111,7 @@ impl InjectedBug {
         Self::ReservationBelowUsage,
         Self::KillsProductionFirst,
         Self::MissedMachine,
+        Self::HalfGang,
         Self::StaleMount,
         Self::ForgottenRotation,
         Self::SecretAfterRemoval,
@@ -176,6 +179,15 @@ pub(crate) fn applied(injected_bug: InjectedBug, cell: &Cell, mut op: Op) -> Op 
             let job = cell.job(assignment.instance.collection);
             let own = job.and_then(|job| job.machine_of(assignment.instance.index));
             if own.is_some() && own == newest {
+                assignment.instance.generation.0 += 1;
+            }
+        }
+    }
+    if let (InjectedBug::HalfGang, Op::Assign { assignments, .. }) = (injected_bug, &mut op) {
+        for assignment in assignments {
+            let job = cell.job(assignment.instance.collection).filter(|job| job.is_gang());
+            let last = job.and_then(|job| job.tasks().map(|(index, _)| index).last());
+            if last == Some(assignment.instance.index) {
                 assignment.instance.generation.0 += 1;
             }
         }

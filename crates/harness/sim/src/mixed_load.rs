@@ -130,6 +130,11 @@ impl Mixed {
             let seconds = 15 + spec.task.limit.ram.0 % 90;
             spec.batch.max_runtime = Some(Span::from_secs(seconds));
         }
+        // Without a random number: the others stay those of the seed.
+        let plain = spec.kind == (Kind::Job { alloc_set: None });
+        if plain && spec.tasks > 1 && self.jobs.is_multiple_of(3) {
+            spec.batch.gang = true;
+        }
         self.volumes.ask(owner, &mut spec);
         self.secrets.ask(cell, self.users.get(owner)?, &mut spec);
         Some(Action::Request(owner, Mutation::Submit(Arc::new(spec))))

@@ -290,6 +290,9 @@ fn show(answer: &v1::WhyResponse) -> String {
         let Some(why) = not_started(group) else { continue };
         let _infallible = writeln!(text, "{name}: {}\n {why}", started_again(group, answer));
     }
+    if let Some(gang) = &answer.gang {
+        text.push_str(&waiting_gang(&name, gang));
+    }
     for group in &answer.groups {
         show_group(&mut text, answer, group, &name);
     }
@@ -304,6 +307,26 @@ fn show(answer: &v1::WhyResponse) -> String {
     text.push_str(&ended);
     show_scores(&mut text, answer);
     let _infallible = writeln!(text, " as of index {}", answer.index);
+    text
+}
+
+/// `ana/train: a gang, placed whole: 3 of its 4 pending tasks fit now`, and what the next one lacks.
+fn waiting_gang(name: &str, gang: &v1::WaitingGang) -> String {
+    let v1::WaitingGang { tasks, stopping, fit, reasons } = gang;
+    let s = if *tasks == 1 { "" } else { "s" };
+    let mut text =
+        format!("{name}: a gang, placed whole: {fit} of its {tasks} pending task{s} fit now\n");
+    if *stopping > 0 {
+        let _infallible = writeln!(text, " it waits for {stopping} of its tasks to stop");
+    }
+    for reason in reasons {
+        let nearest = match reason.nearest.as_str() {
+            "" => String::new(),
+            nearest => format!(" ({nearest})"),
+        };
+        let (machines, why) = (reason.machines, &reason.reason);
+        let _infallible = writeln!(text, " for one more:  {machines} {why}{nearest}");
+    }
     text
 }
 

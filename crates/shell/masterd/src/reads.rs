@@ -3,6 +3,7 @@
 
 pub(crate) mod drain_plan;
 pub(crate) mod moves;
+pub(crate) mod gang;
 pub(crate) mod notices;
 pub(crate) mod problems;
 pub(crate) mod reasons;

@@ -281,6 +281,7 @@ mod tests {
             other: count,
             updated: count,
             moved: count,
+            gang_restarts: count,
         };
         for minute in 1..=2_000 {
             let at = Time(1 << 51) + Span::from_secs(60 * minute);

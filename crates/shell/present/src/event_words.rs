@@ -141,7 +141,8 @@ fn killed(record: &Record, why: &KillReason) -> String {
         KillReason::User(_)
         | KillReason::Now(_)
         | KillReason::Removed
-        | KillReason::MachineLeft(_) => why.to_string(),
+        | KillReason::MachineLeft(_)
+        | KillReason::GangFailed { .. } => why.to_string(),
     }
 }
 

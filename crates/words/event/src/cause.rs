@@ -3,7 +3,7 @@
 use std::fmt;
 
 use model::{
-    CollectionId, End, InstanceId, MachineId, MachineName, NoticeReason, TaskId, UserName,
+    CollectionId, End, InstanceId, MachineId, MachineName, NoticeReason, TaskId, TaskIndex, UserName,
 };
 
 use crate::lifecycle::Transition;
@@ -50,6 +50,11 @@ pub enum EvictionCause {
         to: MachineId,
         /// What for.
         why: MoveReason,
+    },
+    /// Another task of its gang ended badly, left its machine or is new: all start again together.
+    GangRestarts {
+        /// That task.
+        task: TaskIndex,
     },
     /// Anything else.
     Other,
@@ -113,6 +118,11 @@ pub enum KillReason {
     Removed,
     /// Its job has one task on every machine, and this machine was removed or no longer matches the job.
     MachineLeft(MachineName),
+    /// Another task of its gang failed for good, and the gang with it.
+    GangFailed {
+        /// That task.
+        task: TaskIndex,
+    },
 }
 
 /// Why a placed task is being stopped.
@@ -167,6 +177,9 @@ impl fmt::Display for EvictionCause {
             Self::MachineShutdown => f.write_str("machine shutdown"),
             Self::Updated => f.write_str("update"),
             Self::Moved { why, .. } => write!(f, "moved {why}"),
+            Self::GangRestarts { task } => {
+                write!(f, "its gang starts again because of task {task}")
+            }
             Self::Other => f.write_str("other"),
         }
     }
@@ -208,6 +221,7 @@ impl fmt::Display for KillReason {
             Self::MachineLeft(machine) => {
                 write!(f, "its machine {machine} was removed or no longer matches its job")
             }
+            Self::GangFailed { task } => write!(f, "task {task} of its gang failed"),
         }
     }
 }
@@ -235,6 +249,7 @@ impl StopReason {
                 EvictionCause::OutOfResources
                 | EvictionCause::MachineFailure
                 | EvictionCause::Moved { .. }
+                | EvictionCause::GangRestarts { .. }
                 | EvictionCause::Other,
             ) => NoticeReason::Other,
         }

@@ -3,6 +3,8 @@
 
 /// Tasks per job.
 pub const TASKS_MAX: u32 = 100_000;
+/// Tasks per gang: they are placed by one operation.
+pub const GANG_TASKS_MAX: u32 = 5_000;
 /// Arguments per command.
 pub const CMD_ARGUMENTS_MAX: usize = 4_096;
 /// Bytes of a command with all its arguments.

@@ -35,12 +35,14 @@ pub enum TaskField {
     Cpu,
     /// Its memory limit, in bytes.
     Ram,
+    /// The number of tasks of its job.
+    Tasks,
 }
 
 impl TaskField {
     /// All fields.
-    pub const ALL: [Self; 6] =
-        [Self::Index, Self::Job, Self::User, Self::Cell, Self::Cpu, Self::Ram];
+    pub const ALL: [Self; 7] =
+        [Self::Index, Self::Job, Self::User, Self::Cell, Self::Cpu, Self::Ram, Self::Tasks];
 
     /// The name used in references.
     #[must_use]
@@ -52,6 +54,7 @@ impl TaskField {
             Self::Cell => "cell",
             Self::Cpu => "cpu",
             Self::Ram => "ram",
+            Self::Tasks => "tasks",
         }
     }
 }
@@ -150,7 +153,7 @@ impl Longest {
                     TaskField::Index => self.index,
                     TaskField::Job => self.job,
                     TaskField::User | TaskField::Cell => Self::NAME,
-                    TaskField::Cpu | TaskField::Ram => Self::AMOUNT,
+                    TaskField::Cpu | TaskField::Ram | TaskField::Tasks => Self::AMOUNT,
                 },
                 Found::Invalid(_) => range.len(),
                 Found::Escaped => range.len() - 1,

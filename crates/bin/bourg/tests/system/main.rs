@@ -52,6 +52,7 @@ mod fanout;
 mod faults;
 mod forward;
 mod full;
+mod gangs;
 mod grown;
 mod health;
 mod health_checks;

@@ -447,6 +447,7 @@ fn task_move(wire: &mut Wire<'_>, to: MachineId, why: MoveReason) {
     match why {
         MoveReason::Fits { task } => wire.message(2, |wire| instance(wire, task)),
         MoveReason::Empties => wire.nothing(3),
+        EvictionCause::GangRestarts { task } => wire.given_number(227, task.0.into()),
     }
 }
 
@@ -469,6 +470,7 @@ fn kill_reason(wire: &mut Wire<'_>, reason: &KillReason) {
         KillReason::Removed => wire.nothing(5),
         KillReason::MachineLeft(machine) => wire.given_text(19, machine.as_str()),
         KillReason::Now(user) => wire.given_text(6, user.as_str()),
+        KillReason::GangFailed { task } => wire.given_number(227, task.0.into()),
     }
 }
 

@@ -249,6 +249,14 @@ impl From<&Rejection> for v1::Rejection {
             Rejection::OnEveryMachine { owner, name } => {
                 Why::OnEveryMachine(services::name(owner, name))
             }
+            Rejection::GangTooLarge { tasks, limit, fits, machines } => {
+                Why::GangTooLarge(rejection::GangTooLarge {
+                    tasks: *tasks,
+                    limit: Some(limit.into()),
+                    fits: *fits,
+                    machines: *machines,
+                })
+            }
             Rejection::NoSuchPackage { id } => Why::NoSuchPackage(id.to_string()),
             Rejection::InvalidPackage { id, why } => {
                 let (id, why) = (id.to_string(), Some((*why).into()));
@@ -522,6 +530,15 @@ impl TryFrom<v1::Rejection> for Rejection {
                 let (owner, name) = services::named(&name).field("onEveryMachine")?;
                 Self::OnEveryMachine { owner, name }
             }
+            Why::GangTooLarge(gang) => Self::GangTooLarge {
+                tasks: gang.tasks,
+                limit: read::required(gang.limit, "limit")
+                    .field("gangTooLarge")?
+                    .try_into()
+                    .field("gangTooLarge")?,
+                fits: gang.fits,
+                machines: gang.machines,
+            },
             Why::NoSuchPackage(id) => {
                 Self::NoSuchPackage { id: package::id(&id, "noSuchPackage")? }
             }

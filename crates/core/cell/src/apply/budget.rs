@@ -90,6 +90,9 @@ impl Cell {
         instance: InstanceId,
         room: impl Fn(&Job) -> Room,
     ) -> Result<(), BudgetExhausted> {
+        if let Some(gang) = self.jobs.get(instance.collection).filter(|job| job.is_gang()) {
+            return gang.gang_allows(room(gang));
+        }
         let mut more: BTreeMap<CollectionId, u32> = BTreeMap::new();
         for id in self.tasks_in(instance).into_iter().chain([instance]) {
             let task = self.task(id.task()).filter(|task| task.generation == id.generation);
@@ -186,6 +189,16 @@ impl Job {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether its gang may be stopped. That takes down all of its tasks, and counts as one disruption. A gang of
+    /// which a task is not up is down.
+    fn gang_allows(&self, room: Room) -> Result<(), BudgetExhausted> {
+        if self.counts().up < self.counts().alive() {
+            return Ok(());
+        }
+        let at_once = self.spec.down_max().max(room.at_once);
+        self.allows(1, Room { at_once, ..room })
     }
 
     /// Remembers that a task was disrupted, if the budget has a maximum per hour.

@@ -254,6 +254,8 @@ impl Cell {
                 && job.alloc_set.is_none()
                 // There is no other machine for a further task.
                 && !job.spec.is_on_every_machine()
+                // A task more would be another gang.
+                && !job.is_gang()
                 && job.spec.task.volumes.is_empty();
             replaceable
                 && job.state == crate::JobState::Running
@@ -325,6 +327,7 @@ impl Cell {
         self.tally.replace(&job.owner, before, after);
         self.recharge_task(id, index, &[]);
         self.enable(id, Some(index), events);
+        self.gang_restarts(id, index, events);
     }
 }
 

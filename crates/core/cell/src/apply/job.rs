@@ -102,6 +102,8 @@ impl Change for Kill {
         if !tasks.is_within(last.saturating_add(1)) {
             return Err(Rejection::NoSuchTask { last });
         }
+        // The others of a gang cannot go on without one.
+        let tasks = if job.is_gang() { &TaskSelection::All } else { tasks };
         let (mut killed, place) = (0, events.events.len());
         if *tasks == TaskSelection::All && job.spec.kind.is_alloc_set() {
             cell.kill_jobs_in(id, events);
@@ -207,6 +209,7 @@ impl Cell {
         self.may_submit(by, spec)?;
         self.check_packages(by, spec, None)?;
         self.check_secrets(by, spec)?;
+        self.gang_could_fit(by, spec)?;
         let Related { after, waits_for, follows, parent, alloc_set } = self.related(by, spec)?;
         self.within_quota(by, spec).map_err(Rejection::Quota)?;
         let (entered, alloc_set) = (alloc_set, alloc_set.map(|entered| entered.set));

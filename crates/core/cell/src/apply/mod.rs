@@ -13,6 +13,7 @@ pub(crate) mod enrolment;
 pub(crate) mod every_machine;
 pub(crate) mod exec;
 pub(crate) mod forget;
+pub(crate) mod gang;
 mod inputs;
 pub(crate) mod job;
 pub(crate) mod limits;
@@ -86,6 +87,17 @@ impl Events {
     /// The end of an instance, with its usage.
     pub(crate) fn add_end(&mut self, instance: InstanceId, kind: EventKind, usage: FinalUsage) {
         self.events.push(Event { subject: Subject::Task(instance), kind, usage });
+    }
+
+    /// Adds what a part of the operation caused.
+    pub(crate) fn append(&mut self, mut part: Self) {
+        self.events.append(&mut part.events);
+        self.reordered.append(&mut part.reordered);
+        self.ended.append(&mut part.ended);
+        self.described.append(&mut part.described);
+        self.left.append(&mut part.left);
+        self.respread.append(&mut part.respread);
+        self.vacated.append(&mut part.vacated);
     }
 
     pub(crate) fn reorder(&mut self, machine: MachineId) {
@@ -219,9 +231,7 @@ impl Cell {
                 return Outcome::Request(self.request(*id, by, mutation, events));
             }
             Op::Assign { assignments, began, .. } => {
-                let accepted =
-                    assignments.iter().map(|assignment| self.assign(assignment, *began, events));
-                return Outcome::Assigned(accepted.collect());
+                return Outcome::Assigned(self.assign_each(assignments, *began, events));
             }
             Op::Observe { machine, observations } => {
                 let mut refused = Vec::new();

@@ -313,7 +313,7 @@ impl Cell {
         let Some(task) = job.task_mut(instance.index) else { return };
         task.failures = task.failures.saturating_add(1);
         task.ends_in_row = policy.ends_in_row(task.ends_in_row, ran);
-        let (failures, ends) = (task.failures, task.ends_in_row);
+        let (own, ends) = (task.failures, task.ends_in_row);
         // A task that exceeds its memory limit, or breaks a rule, does so everywhere; and a missing
         // program is not the machine's fault.
         let crashed = !matches!(
@@ -326,6 +326,11 @@ impl Cell {
             task.crashed_on(machine, now);
         }
         let suspect = task.is_suspect(now);
+        // Each is a failure of the whole gang.
+        let failures = match job.is_gang() {
+            true => job.tasks().fold(0u32, |sum, (_, task)| sum.saturating_add(task.failures)),
+            false => own,
+        };
         // While an update changes a task, it is the update that fails: an undo needs the task alive.
         let again = match ending.end {
             // It would run too long again: only a job that is to run for ever begins again.
@@ -337,6 +342,7 @@ impl Cell {
             self.begin_again(instance, Again::Failed, wait, ending, events);
         } else {
             self.ended_for_good(instance, ending, Death::Failed, events);
+            self.gang_fails(instance.task(), events);
         }
         if suspect && !was_suspect {
             events.add(Subject::Task(instance), EventKind::Suspect);

@@ -37,7 +37,7 @@ pub enum Op {
         /// The mutation.
         mutation: Mutation,
     },
-    /// A scheduler's proposals, accepted or rejected one by one.
+    /// A scheduler's proposals, accepted or rejected one by one; those of a gang together.
     Assign {
         /// The scheduler.
         by: SchedulerName,

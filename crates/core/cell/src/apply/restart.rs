@@ -99,6 +99,13 @@ impl RestartJob {
             return Err(Rejection::NoSuchTask { last: job.spec.tasks.saturating_sub(1) });
         }
         job.not_being_killed()?;
+        // A gang starts again as a whole.
+        let all = TaskSelection::All;
+        let (tasks, gang) = if job.is_gang() { (&all, true) } else { (tasks, false) };
+        let any_failed = job
+            .tasks()
+            .any(|(_, task)| matches!(&task.state, TaskState::Dead { death: Death::Failed, .. }));
+        let failed = *failed && !(gang && any_failed);
         let (mut starts, mut alive) = (Vec::new(), false);
         for index in tasks.of(job.spec.tasks) {
             let Some(task) = job.task(index) else { continue };

@@ -228,6 +228,7 @@ impl Cell {
         self.tally.replace(&job.owner, before, Tallied::of(job));
         self.recharge_task(id, index, &charged);
         self.enable(id, Some(index), events);
+        self.gang_restarts(id, index, events);
         true
     }
 
@@ -337,6 +338,7 @@ impl Cell {
             Some(StopReason::Kill(_)) => return,
             None => {}
         }
+        let (job_is_gang, tasks) = (job.is_gang(), job.spec.tasks);
         let restart = update.restarts_all() || job.described(index).must_restart(&target, index);
         if !restart && self.fits_in_place(job, &target, index) {
             return self.switch_in_place(id, index, &target, events);
@@ -349,9 +351,17 @@ impl Cell {
         self.edit_update(id, |update| {
             update.disruptions = update.disruptions.saturating_add(u32::from(rolling));
         });
+        let others: Vec<TaskIndex> = match job_is_gang {
+            true => (0..tasks).map(TaskIndex).filter(|other| *other != index).collect(),
+            false => Vec::new(),
+        };
         self.mark_changing(id, index, 1);
         events.add(Subject::Task(instance), EventKind::UpdateRunning);
         self.stop(instance, &StopReason::Evict(EvictionCause::Updated), events);
+        // The others of a gang stop with it, and get the description with their next incarnations.
+        for other in others {
+            self.change_task(id, other, events);
+        }
     }
 
     /// A task fails while its job's update rolls. One that had passed has to pass again, and the next
@@ -565,7 +575,9 @@ impl Cell {
         let Some(update) = update else { return Some(task.version) };
         let goes_back =
             matches!(update.state, UpdateState::Undoing { .. }) && task.version > update.from;
-        let changes = goes_back || update.changing.contains_key(&instance.index);
+        // A gang starts again in one version.
+        let with_gang = job.is_gang() && update.is_moving() && job.is_to_change(instance.index);
+        let changes = goes_back || with_gang || update.changing.contains_key(&instance.index);
         Some(if changes { update.target() } else { task.version })
     }
 

@@ -114,7 +114,13 @@ impl Cell {
         if may && task.generation == instance.generation {
             events.reorder(placement.machine);
             let stop = Some(Arc::new(why.clone()));
-            let disrupted = matches!(why, StopReason::Evict(_)) && task.up_since().is_some();
+            let disrupted = match why {
+                // It counts once, with the task that takes the gang down.
+                StopReason::Evict(EvictionCause::GangRestarts { .. }) | StopReason::Kill(_) => {
+                    false
+                }
+                StopReason::Evict(_) => task.up_since().is_some(),
+            };
             job.change_placement(instance.index, |placement| placement.stop = stop);
             if disrupted {
                 job.disrupted_at(now);
@@ -123,6 +129,14 @@ impl Cell {
             events.add(Subject::Task(instance), EventKind::Stop { why: why.clone() });
             if is_alloc {
                 self.stop_inside(instance, why, events);
+            }
+            match why {
+                // All of the gang were told already.
+                StopReason::Evict(EvictionCause::GangRestarts { .. }) => {}
+                StopReason::Evict(_) | StopReason::Kill(KillReason::Removed) => {
+                    self.gang_restarts(instance.collection, instance.index, events);
+                }
+                StopReason::Kill(_) => {}
             }
             return true;
         }
@@ -167,7 +181,8 @@ impl Cell {
         let up = self.placement(instance).is_some_and(|placed| placed.up_since().is_some());
         let before = self.placement(instance).cloned();
         let Some(job) = self.take_off_machine(instance, ending, events) else { return };
-        if up && matches!(how, Again::Evicted(_)) {
+        let with_gang = matches!(how, Again::Evicted(EvictionCause::GangRestarts { .. }));
+        if up && matches!(how, Again::Evicted(_)) && !with_gang {
             job.disrupted_at(now);
         }
         let (tallied, charged) = (Tallied::of(job), job.charged_limit(instance.index));
@@ -188,7 +203,7 @@ impl Cell {
             (instance.task().generation(task.generation), task.last_incarnation.clone());
         events.add(Subject::Task(new), EventKind::Submit { cause });
         let (after, pending) = (Tallied::of(job), job.pending());
-        let (owner, bands) = (job.owner.clone(), charged_bands(job));
+        let (owner, bands, is_gang) = (job.owner.clone(), charged_bands(job), job.is_gang());
         let recharged = job.charged_limit(instance.index);
         self.tally.replace(&owner, tallied, after);
         // If others are pending, the job is listed already.
@@ -198,10 +213,12 @@ impl Cell {
         for band in bands {
             self.recharge(&owner, &[(band, charged.into())], &[(band, recharged.into())]);
         }
-        if let (Again::Evicted(EvictionCause::Updated), Some(last), Some(before)) =
-            (how, last, before)
-        {
-            self.stay(new, &last, &before, events);
+        match (how, last, before) {
+            (Again::Evicted(EvictionCause::GangRestarts { .. }), ..) => {}
+            (Again::Evicted(EvictionCause::Updated), Some(last), Some(before)) if !is_gang => {
+                self.stay(new, &last, &before, events);
+            }
+            _ => self.gang_restarts(new.collection, new.index, events),
         }
     }
 

@@ -418,6 +418,7 @@ impl Cell {
         self.may_submit(by, spec)?;
         self.check_packages(&owner, spec, Some(job))?;
         self.check_secrets(&owner, spec)?;
+        self.larger_gang_could_fit(job, spec)?;
         if let Some(set) = spec.kind.alloc_set() {
             self.alloc_set_for(&owner, spec, set)?;
         }

@@ -39,6 +39,7 @@ impl DecisionChecker {
         step.admissions(&applied.events);
         step.budgets(&applied.events);
         step.moves(&applied.events);
+        step.gangs(&applied.events);
         step.grants(&applied.events);
         step.members();
         step.replicas_join();

@@ -105,6 +105,10 @@ impl Step<'_> {
             }
             let Some(job) = self.cell.job(instance.collection) else { continue };
             let before = self.before.job(instance.collection).map_or(0, |job| job.down());
+            // A gang goes down as one.
+            if job.is_gang() && (before > 0 || job.spec.down_max() > 0) {
+                continue;
+            }
             let given_up = match cause {
                 EvictionCause::Updated => {
                     job.given_up(self.cell.time()).max(job.pending_on_every_machine())

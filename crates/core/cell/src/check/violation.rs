@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use super::counted::Counted;
 use super::every_machine::EveryMachineViolation;
+use super::gang::HalfGang;
 use crate::feasibility::Sums;
 use crate::lifecycle::{NotAStep, Stage};
 use crate::{Counts, JobState, Total};
@@ -679,6 +680,9 @@ pub enum Violation {
     /// A task was moved that may not be.
     #[error("task {0} was moved, and may not be")]
     MovedUnmovable(InstanceId),
+    /// A part of a gang is placed.
+    #[error("{0}")]
+    HalfGang(HalfGang),
     /// Something of the past is later than the cell itself.
     #[error("the {0} is later than the cell's last operation")]
     LaterThanTheCell(&'static str),

@@ -81,8 +81,12 @@ impl Cell {
             let placed = (placement.stop.is_none()).then_some(placement);
             return self.told_of(job, index, placed.ok_or(NoAddress::NotPlaced)?, &name.field);
         }
+        // The tasks of a gang find each other before any of them runs.
+        let gang = |placement: &Placement| job.is_gang() && placement.stop.is_none();
         let serving = job.tasks().filter_map(|(index, task)| match &task.state {
-            TaskState::Running(placement) if self.serves(placement) => Some((index, placement)),
+            TaskState::Running(placement) if self.serves(placement) || gang(placement) => {
+                Some((index, placement))
+            }
             _ => None,
         });
         let mut told = serving.map(|(index, at)| self.told_of(job, index, at, &name.field));

@@ -649,6 +649,8 @@ impl Job {
         let deaths = self.tasks().take(size).filter_map(|(_, task)| match &task.state {
             // The machine ended that task, and not the job.
             TaskState::Dead { death: Death::Killed(KillReason::MachineLeft(_)), .. } => None,
+            // The task that failed is one of the others.
+            TaskState::Dead { death: Death::Killed(KillReason::GangFailed { .. }), .. } => None,
             TaskState::Dead { death, .. } => Some(death),
             _ => None,
         });

@@ -11,6 +11,7 @@ mod every_machine;
 mod evictions;
 mod exhaustive;
 mod follower;
+mod gangs;
 mod inputs;
 mod jobs;
 mod loading;

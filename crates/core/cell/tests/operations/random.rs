@@ -20,6 +20,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
 use crate::follower::Follower;
+use crate::gangs::rest_of_gang;
 use crate::script::{report, submitted, user};
 
 /// An operation as it is, or one that is built for the cell's current state.
@@ -129,6 +130,7 @@ fn mutation(packages: WithPackages) -> BoxedStrategy<Mutation> {
         "at-once=0",
         "per-hour=1",
         "autoscale=full",
+        "gang=yes",
     ];
     if packages == WithPackages::Yes {
         options.extend(["secrets=tls", "secrets=tls,db", "outputs=out:words"]);
@@ -423,8 +425,11 @@ impl Step {
                     _ => Some(cell.time() + offset),
                 };
                 let machine = machine.id;
-                let assignments =
+                let mut assignments =
                     vec![Assignment { address, instance, alloc, machine, ports, victims }];
+                if instance.generation.0 % 4 != 3 {
+                    assignments.extend(rest_of_gang(cell, instance));
+                }
                 Op::Assign { by: SchedulerName::main(), assignments, began }
             }
             Self::ReportOne { task, what } => {

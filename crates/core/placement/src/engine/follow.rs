@@ -7,6 +7,7 @@ use cell::{Applied, Assignment, Cell, EventKind, Op, Outcome, Subject};
 use model::{CollectionId, Generation, InstanceId, MachineId, TaskId};
 
 use super::{Engine, is_pending};
+use crate::class::Where;
 use crate::planned::Planned;
 
 /// What a queue of pending tasks has to take in after a change.
@@ -57,6 +58,35 @@ impl Engine {
             }
         }
         self.take_in(cell, touched)
+    }
+
+    /// Takes back what was planned since nothing else happened: all is as before these tasks were placed. Nothing
+    /// gains room by it.
+    pub fn undo(&mut self, cell: &Cell, instances: impl IntoIterator<Item = InstanceId>) {
+        let (improved, freed) = (self.improved.clone(), self.freed.clone());
+        let instances: Vec<InstanceId> = instances.into_iter().collect();
+        let jobs: BTreeSet<CollectionId> = instances.iter().map(|one| one.collection).collect();
+        let mut touched = Touched::default();
+        for instance in instances {
+            if let Some(planned) = self.forget(instance, &mut touched) {
+                touched.machines.insert(planned.machine, false);
+                touched.left.insert((instance.task(), Some(planned.machine)));
+            }
+        }
+        self.take_in(cell, touched);
+        (self.improved, self.freed) = (improved, freed);
+        // What was found with them on the machines is not so without them.
+        for job in jobs {
+            for class in self.classes.of_job(job) {
+                self.classes.set_places(class, Where::Unknown);
+            }
+        }
+    }
+
+    /// Whether anything gained room since the last pass began.
+    #[must_use]
+    pub fn has_gained(&self) -> bool {
+        !self.improved.is_empty() || !self.freed.is_empty()
     }
 
     /// Assignments were accepted or rejected.

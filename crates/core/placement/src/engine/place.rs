@@ -1,6 +1,7 @@
 //! Placing one task: on the best machine, or where evictions make room for it.
 
-use cell::{Assignment, Cell, EvictionCause, PendingCause, TaskState};
+use cell::feasibility::Offer;
+use cell::{Assignment, Cell, EvictionCause, PendingCause, TaskState, Machine};
 use model::{InstanceId, Time};
 
 use super::Engine;
@@ -44,6 +45,16 @@ impl Engine {
         self.prepare(cell, class);
         let class = self.classes.get(class)?;
         self.fits(cell, class, slot).then_some(slot)
+    }
+
+    /// What a machine offers to a task of a class beside what is planned there; `None` for one that is unknown.
+    pub(crate) fn offer_beside_plan<'a>(
+        &'a self,
+        class: ClassId,
+        machine: &'a Machine,
+    ) -> Option<Offer<'a>> {
+        let (class, slot) = (self.classes.get(class)?, self.machines.slot(machine.id)?);
+        Some(self.machines.offer(slot, machine, self.colocated(class, slot)))
     }
 
     /// A machine on which a task of a class fits after evictions, and the victims.

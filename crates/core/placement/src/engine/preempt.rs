@@ -171,7 +171,15 @@ impl Engine {
             }
         }
         kept.reverse();
-        let cost = kept.iter().map(|(priority, ..)| VICTIM + u64::from(priority.number())).sum();
+        // All of a gang leave with one.
+        let leave = |id: &InstanceId| {
+            let gang = cell.job(id.collection).filter(|job| job.is_gang());
+            gang.map_or(1, |job| u64::from(job.running().max(1)))
+        };
+        let cost = |(priority, _, id): &(Priority, Demand, InstanceId)| {
+            (VICTIM + u64::from(priority.number())).saturating_mul(leave(id))
+        };
+        let cost = kept.iter().map(cost).sum();
         Some((cost, kept.into_iter().map(|(_, _, id)| id).collect()))
     }
 }

@@ -1,6 +1,7 @@
 //! A cell drawn in text, a pass, and the plan and its explanation. Machines, jobs and what happens to them are
 //! lines of the crate `script`.
 
+mod gangs;
 mod kept_room;
 mod moves;
 mod static_ports;

@@ -221,6 +221,9 @@ fn unsettled_drain(cell: &Cell) -> Option<String> {
 /// A task that is pending although it fits somewhere, beside what is kept for tasks that wait for
 /// their retry.
 fn unplaced(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -> Option<String> {
+    if job.is_gang() {
+        return unplaced_gang(cell, job, now);
+    }
     let ask = Request::of(cell, job, index);
     if let Some(set) = job.alloc_set.and_then(|set| cell.job(set)) {
         return unplaced_in(cell, job, index, set);
@@ -234,6 +237,18 @@ fn unplaced(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -> Option<Strin
     })?;
     let (id, name) = (job.id, &machine.name);
     Some(format!("task {index} of job {id} is pending but fits on {name}"))
+}
+
+/// A gang that is pending although all of its tasks fit. They are alike, so the order in which they are placed does not
+/// matter.
+fn unplaced_gang(cell: &Cell, job: &Job, now: Time) -> Option<String> {
+    let waits = |task: &Task| matches!(&task.state, TaskState::Pending { not_before, .. } if *not_before > now);
+    if !job.is_whole_gang_pending() || job.tasks().any(|(_, task)| waits(task)) {
+        return None;
+    }
+    let found = placement::why::gang(cell, job, now)?;
+    let id = job.id;
+    (found.fit == found.tasks).then(|| format!("the gang of job {id} is pending but fits"))
 }
 
 /// A task that is pending although it fits in an alloc. It may wait for its own alloc, if that was

@@ -116,6 +116,7 @@ found! {
     a_reservation_below_the_usage_is_found: [1, 3], ReservationBelowUsage, Family::ALL;
     an_eviction_of_production_is_found: [1], KillsProductionFirst, [Family::Memory];
     a_missed_machine_is_found: [1, 3], MissedMachine, Family::ALL;
+    a_half_gang_is_found: [1], HalfGang, Family::ALL;
     a_stale_mount_is_found: [1], StaleMount, Family::ALL;
     a_forgotten_rotation_is_found: [1], ForgottenRotation, Family::ALL;
     a_secret_after_its_removal_is_found: [1], SecretAfterRemoval, Family::ALL;

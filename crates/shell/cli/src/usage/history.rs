@@ -221,6 +221,7 @@ fn evictions(all: impl Iterator<Item = v1::EvictionCounts>) -> String {
         "out of resources",
         "updated",
         "moved",
+        "restarted with its gang",
         "other",
     ];
     let mut sums = [0_u64; 7];
@@ -232,6 +233,7 @@ fn evictions(all: impl Iterator<Item = v1::EvictionCounts>) -> String {
             of.out_of_resources,
             of.updated,
             of.moved,
+            of.gang_restarts,
             of.other,
         ];
         sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += u64::from(count));

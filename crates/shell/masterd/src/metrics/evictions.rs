@@ -15,6 +15,8 @@ const CAUSES: [&str; 7] = [
     "updated",
     "other",
     "moved",
+,
+    "gang_restarts",
 ];
 
 /// The place of a cause among them.
@@ -27,6 +29,7 @@ fn place(cause: EvictionCause) -> usize {
         EvictionCause::Updated => 4,
         EvictionCause::Other => 5,
         EvictionCause::Moved { .. } => 6,
+        EvictionCause::GangRestarts { .. } => 6,
     }
 }
 
@@ -82,7 +85,7 @@ impl Evictions {
             let count = self.0[cause].saturating_sub(earlier.0[cause]);
             u32::try_from(count).unwrap_or(u32::MAX)
         };
-        let [preempted, out_of_resources, machine_failure, machine_shutdown, updated, other, moved] =
+        let [preempted, out_of_resources, machine_failure, machine_shutdown, updated, other, moved, gang] =
             std::array::from_fn(count);
         v1::EvictionCounts {
             preempted,
@@ -92,6 +95,7 @@ impl Evictions {
             updated,
             other,
             moved,
+            gang_restarts: gang,
         }
     }
 }
@@ -181,6 +185,7 @@ mod tests {
             ("updated", 1),
             ("other", 1),
             ("moved", 1),
+            ("gang_restarts", 0),
         ];
         assert_eq!(counts, expected);
         metrics.count(&cell, &applied([evict("1-0-7", Preempted { by })]));

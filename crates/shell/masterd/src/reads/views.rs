@@ -17,6 +17,7 @@ use model::{
 };
 use placement::why::Group;
 
+use crate::reads::gang::waiting_gang;
 use crate::reads::starting;
 use crate::reads::waits::kill_reason;
 use crate::reads::{problems, reasons, updates, waits};
@@ -387,6 +388,7 @@ pub(crate) fn why_pending(
         without_task: without_task(cell, job),
         machines_without_task: number_without_task(job),
         ..reasons::of_job(cell, job, chosen, &found, now)
+        gang: waiting_gang(cell, job, now),
     }
 }
 

@@ -34,6 +34,14 @@ pub enum BatchProblem {
         "waits task by task, and the tasks of a gang start together: wait for the whole job, or leave gang out"
     )]
     EachTaskOfAGang,
+    /// A gang of more tasks than one operation places.
+    #[error("is not possible with {tasks} tasks: a gang has at most {most}")]
+    LargeGang {
+        /// Its tasks.
+        tasks: u32,
+        /// The maximum.
+        most: u32,
+    },
     /// The end comes before a task could have used its notice.
     #[error(
         "is not longer than the notice ({notice}): a task would be told to stop as soon as it runs"
@@ -79,6 +87,11 @@ impl Problems {
                 self.add(&at, BatchProblem::EachTaskOfAGang.into());
             }
         }
+        let most = limits::GANG_TASKS_MAX;
+        if batch.gang && job.tasks > most {
+            let kind = BatchProblem::LargeGang { tasks: job.tasks, most };
+            self.add(&top.field("gang"), kind.into());
+        }
         let (least, most) = (Span::from_secs(1), Span::from_secs(limits::RUNTIME_SECONDS_MAX));
         if let Some(runtime) = batch.max_runtime {
             let (at, notice) = (top.field("maxRuntime"), job.task.notice);
@@ -122,8 +135,12 @@ mod tests {
     #[test]
     fn what_a_batch_job_says_of_its_tasks_must_be_possible() {
         type Change = fn(&mut JobSpec);
-        let table: [(Change, &[&str]); 11] = [
+        let table: [(Change, &[&str]); 12] = [
             (|job| job.batch.gang = true, &[]),
+            (
+                |job| (job.tasks, job.batch.gang) = (5_001, true),
+                &["gang: is not possible with 5001 tasks: a gang has at most 5000"],
+            ),
             (|job| job.batch.at_once = Some(0), &["atOnce: must be 1 to 100000, is 0"]),
             (
                 |job| {

@@ -19,7 +19,7 @@ enum Becomes {
 }
 
 /// Every example, with its jobs.
-const EXAMPLES: [(&str, Becomes, &[&str]); 13] = [
+const EXAMPLES: [(&str, Becomes, &[&str]); 14] = [
     ("hello.bcl", Becomes::Healthy, &["hello"]),
     ("batch.bcl", Becomes::Finished, &["pi"]),
     ("pipeline.bcl", Becomes::Finished, &["extract", "transform", "load"]),
@@ -28,6 +28,7 @@ const EXAMPLES: [(&str, Becomes, &[&str]); 13] = [
     ("allocs.bcl", Becomes::Healthy, &["room", "web", "saver"]),
     ("own-network.bcl", Becomes::Healthy, &["site"]),
     ("leader.bcl", Becomes::Healthy, &["elected"]),
+    ("gang.bcl", Becomes::Finished, &["allreduce"]),
     ("nginx.bcl", Becomes::Healthy, &["nginx"]),
     ("python.bcl", Becomes::Healthy, &["python"]),
     ("proxy.bcl", Becomes::Healthy, &["blue", "green", "balancer"]),

@@ -34,6 +34,7 @@ fn eviction_cause() -> impl Strategy<Value = EvictionCause> {
         any::<u64>().prop_map(|to| {
             EvictionCause::Moved { to: MachineId(to), why: MoveReason::Empties }
         }),
+        any::<u32>().prop_map(|task| EvictionCause::GangRestarts { task: TaskIndex(task) }),
     ]
 }
 
@@ -53,6 +54,7 @@ fn kill_reason() -> impl Strategy<Value = KillReason> {
         name().prop_map(KillReason::User),
         name().prop_map(KillReason::Now),
         name().prop_map(KillReason::MachineLeft),
+        any::<u32>().prop_map(|task| KillReason::GangFailed { task: TaskIndex(task) }),
         collection().prop_map(KillReason::ParentEnded),
         collection().prop_map(KillReason::PredecessorEnded),
         collection().prop_map(KillReason::PredecessorFinished),

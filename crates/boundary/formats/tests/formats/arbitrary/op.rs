@@ -335,6 +335,14 @@ fn of_services() -> BoxedStrategy<Rejection> {
         (name(), name()).prop_map(|(user, name)| Rejection::NameOfJob { user, name }),
         (name(), name()).prop_map(|(user, name)| Rejection::NameOfService { user, name }),
         (name(), name()).prop_map(|(owner, name)| Rejection::OnEveryMachine { owner, name }),
+        (any::<u32>(), resources(), any::<u32>(), any::<u32>()).prop_map(
+            |(tasks, limit, fits, machines)| Rejection::GangTooLarge {
+                tasks,
+                limit,
+                fits,
+                machines
+            }
+        ),
     ]
     .boxed()
 }

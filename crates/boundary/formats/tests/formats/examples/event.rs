@@ -9,7 +9,7 @@ use cell::{
 };
 use model::{
     Band, Bytes, Capability, CollectionId, FinalUsage, Level, LogIndex, MachineId, MilliCores,
-    PackingPolicy, Reclamation, Span, StartLatency, Time, Version,
+    PackingPolicy, Reclamation, Span, StartLatency, TaskIndex, Time, Version,
 };
 use spec::{CpuRam, FieldChange};
 
@@ -152,6 +152,7 @@ fn of_updated_tasks() -> Vec<EventKind> {
         EventKind::Stop { why: StopReason::Evict(EvictionCause::Updated) },
         EventKind::Kill { why: KillReason::Removed },
         EventKind::Kill { why: KillReason::MachineLeft(name("m1")) },
+        EventKind::Kill { why: KillReason::GangFailed { task: TaskIndex(3) } },
     ]
 }
 
@@ -173,6 +174,7 @@ fn of_tasks() -> Vec<EventKind> {
         EventKind::Evict { cause: EvictionCause::Other },
         EventKind::Evict { cause: EvictionCause::Moved { to: machine, why: MoveReason::Empties } },
         EventKind::Stop { why: StopReason::Evict(moved) },
+        EventKind::Evict { cause: EvictionCause::GangRestarts { task: TaskIndex(3) } },
         EventKind::Fail { end: ends().pop() },
         EventKind::Start { machine, latency: StartLatency::UNKNOWN },
         EventKind::Start { machine, latency: super::latencies() },

@@ -336,7 +336,8 @@ fn eviction_causes() -> Vec<EvictionCause> {
             Some(EvictionCause::Moved { to: *to, why })
         }
         EvictionCause::Moved { .. } => Some(EvictionCause::Other),
-        EvictionCause::Other => None,
+        EvictionCause::Other => Some(EvictionCause::GangRestarts { task: TaskIndex(3) }),
+        EvictionCause::GangRestarts { .. } => None,
     };
     let first = EvictionCause::Preempted { by: instance(4) };
     std::iter::successors(Some(first), next).collect()

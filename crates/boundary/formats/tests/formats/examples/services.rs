@@ -39,6 +39,12 @@ pub(super) fn answers() -> Vec<Result<Reply, Rejection>> {
         Err(Rejection::NoSuchService { user: name("ana"), name: name("web") }),
         Err(Rejection::NameOfJob { user: name("ana"), name: name("web") }),
         Err(Rejection::OnEveryMachine { owner: name("ana"), name: name("web") }),
+        Err(Rejection::GangTooLarge {
+            tasks: 12,
+            limit: super::resources(4_000, 1 << 30, 0, 0),
+            fits: 9,
+            machines: 3,
+        }),
         Err(Rejection::NameOfService { user, name: job }),
     ]
 }

@@ -346,6 +346,7 @@ fn of_kill(why: &KillReason) -> String {
         KillReason::AllocSetEnded(_) => "killed with its alloc set".to_owned(),
         KillReason::Removed => "removed".to_owned(),
         KillReason::MachineLeft(_) => "left by its machine".to_owned(),
+        KillReason::GangFailed { .. } => "killed with its gang".to_owned(),
     }
 }
 
@@ -357,6 +358,7 @@ fn of_cause(cause: EvictionCause) -> &'static str {
         EvictionCause::MachineShutdown => "machine shutdown",
         EvictionCause::Updated => "updated",
         EvictionCause::Moved { .. } => "moved",
+        EvictionCause::GangRestarts { .. } => "with its gang",
         EvictionCause::Other => "evicted",
     }
 }

@@ -21,6 +21,7 @@ const CAUSES: [Cause; 7] = [
     ("machine shutdown", |counts| counts.machine_shutdown),
     ("updated", |counts| counts.updated),
     ("moved", |counts| counts.moved),
+    ("restarted with its gang", |counts| counts.gang_restarts),
     ("other", |counts| counts.other),
 ];
 
