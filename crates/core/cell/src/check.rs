@@ -14,6 +14,7 @@ mod every_machine;
 mod inputs;
 mod locks;
 mod packages;
+mod queue;
 mod quota;
 mod replicas;
 mod secrets;
@@ -30,6 +31,7 @@ mod tests;
 pub use counted::Counted;
 pub use decision::DecisionChecker;
 pub use every_machine::EveryMachineViolation;
+pub use queue::QueueViolation;
 pub use violation::Violation;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -111,6 +113,7 @@ impl Cell {
         self.check_secrets_kept(&mut found);
         self.check_inputs(&mut found);
         self.check_backups(&mut found);
+        self.check_queue(&mut found);
         found.violations
     }
 
@@ -437,13 +440,14 @@ impl Violations {
         let empty = job.spec.tasks == 0;
         let agrees = match &job.state {
             JobState::Queued => (queued > 0 || none || empty) && pending == 0 && running == 0,
-            JobState::Pending => queued == 0 && (pending > 0 || none || empty) && running == 0,
-            JobState::Running => queued == 0 && (running + pending > 0 || none || empty),
+            JobState::Pending => (queued + pending > 0 || none || empty) && running == 0,
+            JobState::Running => queued + running + pending > 0 || none || empty,
             JobState::Dead { death, .. } => {
                 counts.alive() == 0 && (none || empty || *death == job.worst_death())
             }
         };
-        if !agrees || (job.state == JobState::Queued) == job.waits_for.is_empty() {
+        let waits = !job.waits_for.is_empty();
+        if !agrees || (waits && job.state != JobState::Queued) {
             self.add(Violation::JobState { job: job.id, state: job.state.clone(), counts });
         }
         for (index, task) in job.tasks() {

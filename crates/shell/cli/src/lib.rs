@@ -32,6 +32,7 @@ mod notice_max;
 mod package;
 mod plan;
 mod prune;
+mod queue_settings;
 mod quota;
 mod reclaim;
 mod registry_image;

@@ -25,6 +25,7 @@ mod notice;
 mod package;
 mod path;
 mod priority;
+mod queue;
 mod random;
 mod reclamation;
 mod resources;
@@ -74,6 +75,7 @@ pub use path::{
 pub use priority::{
     Appclass, Band, Priority, PriorityError, SchedulingClass, SchedulingClassError,
 };
+pub use queue::{BadWeight, Enabled, PoorestUser, QueueSettings, ShareWeights};
 pub use random::Random;
 pub use reclamation::Reclamation;
 pub use resources::{Bytes, Dimension, GcuFactor, MilliCores, Permille, QuantityError, Resources};

@@ -13,7 +13,6 @@ use super::task::Again;
 use super::{Events, text_bounds};
 use crate::apply::mutation::Change;
 use crate::bounds::{REPLACED_PENDING_MAX, TIME_MAX};
-use crate::lifecycle::Transition;
 use crate::state::Tallied;
 use crate::{
     Cell, Drain, DrainProblem, Job, MachinePermission, Permission, Rejection, Reply, Task,
@@ -305,6 +304,7 @@ impl Cell {
     /// Adds a pending task to a job.
     pub(super) fn add_task(&mut self, id: CollectionId, events: &mut Events) {
         let now = self.time;
+        let defers = self.jobs.get(id).is_some_and(|job| self.defers(job));
         let Some(job) = self.jobs.get_mut(id) else { return };
         let before = Tallied::of(job);
         let index = TaskIndex(job.rows());
@@ -313,9 +313,8 @@ impl Cell {
         let Some(instance) = job.instance(index) else { return };
         let cause = crate::PendingCause::Submitted;
         events.add(Subject::Task(instance), EventKind::Submit { cause });
-        let queued = TaskState::Queued { since: now };
-        let waits = job.state == crate::JobState::Queued;
-        if waits && job.step(index, Transition::Queue, queued).is_ok() {
+        let waits = defers || job.state == crate::JobState::Queued;
+        if waits && job.queue_task(index, now) {
             events.add(Subject::Task(instance), EventKind::Queue);
         } else {
             self.pending.insert(id);

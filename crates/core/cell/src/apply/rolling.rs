@@ -208,6 +208,7 @@ impl Cell {
     ) -> bool {
         let (now, cause) = (self.time, PendingCause::Submitted);
         let charged = self.charges_of_task(id, index);
+        let defers = self.jobs.get(id).is_some_and(|job| self.defers(job));
         let Some(job) = self.jobs.get_mut(id) else { return false };
         let (before, version) = (Tallied::of(job), job.version);
         let state = TaskState::Pending { since: now, not_before: now, cause };
@@ -216,9 +217,8 @@ impl Cell {
         (task.version, task.failures, task.finishes, task.ends_in_row) = (version, 0, 0, 0);
         if let Some(instance) = job.instance(index) {
             events.add(Subject::Task(instance), EventKind::Submit { cause });
-            let queued = TaskState::Queued { since: now };
-            let waits = job.state == JobState::Queued;
-            if waits && job.step(index, Transition::Queue, queued).is_ok() {
+            let waits = defers || job.state == JobState::Queued;
+            if waits && job.queue_task(index, now) {
                 events.add(Subject::Task(instance), EventKind::Queue);
             } else {
                 self.pending.insert(id);

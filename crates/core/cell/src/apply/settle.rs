@@ -46,10 +46,13 @@ impl Cell {
     ) {
         self.waiting.remove(&(finished, id));
         let now = self.time;
+        // It goes on waiting in the batch queue.
+        let defers = self.jobs.get(id).is_some_and(|job| self.defers(job));
         let Some(job) = self.jobs.get_mut(id) else { return };
         job.waits_for.retain(|other| *other != finished);
-        let enabled =
-            job.waits_for.is_empty() && job.advance(Transition::Enable, JobState::Pending).is_ok();
+        let enabled = !defers
+            && job.waits_for.is_empty()
+            && job.advance(Transition::Enable, JobState::Pending).is_ok();
         if !enabled {
             return;
         }

@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use super::counted::Counted;
 use super::every_machine::EveryMachineViolation;
+use super::queue::QueueViolation;
 use crate::feasibility::Sums;
 use crate::lifecycle::{NotAStep, Stage};
 use crate::{Counts, JobState, Total};
@@ -673,6 +674,9 @@ pub enum Violation {
         /// The maximum.
         most: u32,
     },
+    /// In the batch queue.
+    #[error(transparent)]
+    Queue(QueueViolation),
     /// Something of the past is later than the cell itself.
     #[error("the {0} is later than the cell's last operation")]
     LaterThanTheCell(&'static str),

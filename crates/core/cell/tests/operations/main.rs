@@ -20,6 +20,7 @@ mod networks;
 mod outputs;
 mod packages;
 mod placing;
+mod queue;
 mod quota;
 mod random;
 mod readiness;

@@ -76,8 +76,12 @@ impl Story {
             }
             // The master decides about the last proposal.
             "decided" => {
-                let Proposal { number, assignments, .. } =
+                let Proposal { number, enabled, assignments, .. } =
                     self.proposal.take().expect("a proposal");
+                if !enabled.is_empty() {
+                    let by = model::SchedulerName::main();
+                    self.commit(Op::Enable { by, enabled });
+                }
                 let outcome = self.commit(Op::assign(assignments));
                 let Outcome::Assigned(judged) = outcome else { panic!("{outcome:?}") };
                 let rejected = judged.iter().any(Result::is_err);

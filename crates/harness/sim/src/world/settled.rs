@@ -1,5 +1,6 @@
 //! Whether a world has settled after its last fault.
 
+use batch::Admission;
 use cell::feasibility::{Offer, Request, fits};
 use cell::{Cell, Job, MachineState, Phase, Placement, Rescheduling, Task, TaskState};
 use model::{InstanceId, TaskIndex, Time, VolumeMount};
@@ -66,7 +67,10 @@ impl<C: Codec> World<C> {
                     TaskState::Pending { not_before, .. } if *not_before <= self.now => {
                         unplaced(cell, job, index, self.now)
                     }
-                    TaskState::Queued { .. } => waits_for_dead_jobs(cell, job),
+                    TaskState::Queued { .. } if !job.waits_for.is_empty() => {
+                        waits_for_dead_jobs(cell, job)
+                    }
+                    TaskState::Queued { .. } => None,
                     TaskState::Pending { .. } | TaskState::Dead { .. } => None,
                 };
                 if found.is_some() {
@@ -74,7 +78,7 @@ impl<C: Codec> World<C> {
                 }
             }
         }
-        None
+        unserved(cell, self.now)
     }
 
     fn unsettled_placement(
@@ -251,6 +255,13 @@ fn unplaced_in(cell: &Cell, job: &Job, index: TaskIndex, set: &Job) -> Option<St
 }
 
 /// A job that is queued although no job that it waits for is alive.
+/// Nobody waits in the batch queue whose turn it is, and for whom there is room.
+fn unserved(cell: &Cell, now: Time) -> Option<String> {
+    let pass = Admission::of(cell).pass(cell, now);
+    let first = pass.enabled.first()?;
+    Some(format!("{} tasks of job {} wait in the queue, and there is room", first.tasks, first.job))
+}
+
 fn waits_for_dead_jobs(cell: &Cell, job: &Job) -> Option<String> {
     let alive =
         |other: &model::CollectionId| cell.job(*other).is_some_and(|other| other.is_alive());

@@ -62,6 +62,6 @@ codes! {
     UserPermission { Add, Revoke, GrantQuota, EndSavers }
     CellPermission {
         MeterQuota, SetNoticeMax, SetLogs, SetReclamation, SetPlatform, ResumeRescheduling,
-        EndSaversOfForgottenJobs, RotateSecretKey, SaveCheckpoint
+        EndSaversOfForgottenJobs, RotateSecretKey, SaveCheckpoint, SetQueue
     }
 }
