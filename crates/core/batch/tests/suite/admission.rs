@@ -189,7 +189,7 @@ fn a_proposal_that_is_lost_or_rejected_is_made_again() {
     cell.admission.not_judged(cell.script.cell(), lost.clone());
     assert_eq!(cell.admission.pass(cell.script.cell(), cell.now()).enabled, lost);
     // It arrives when there is one task less.
-    cell.apply("resize ana/load 1");
+    cell.apply("kill ana/load/1");
     cell.apply("enable 1=2");
     cell.follow("pass: 1x1\npass:");
 }
