@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cell::{Applied, Cell, Job, MachineState, Op, Subject, TaskState};
-use model::{CollectionId, Enabled, MachineId, QueueSettings, Resources, Time};
+use model::{CollectionId, Enabled, MachineId, QueueSettings, Resources, Span, Time};
 use spec::JobSpec;
 
 use crate::{BadJob, BatchQueue, QueuePolicy, QueuedJob, Runtime, StartReservation};
@@ -15,6 +15,10 @@ pub const ENABLED_TASKS_MAX: u32 = 10_000;
 /// How many small tasks are enabled ahead of the room, while one has a reservation: where tasks are short, the next one
 /// need not wait for a commit when one ends.
 pub const ENABLED_AHEAD: u32 = 16;
+
+/// After this time a pass looks again at a queue in which a job has a reservation. What is overdue moves the reserved start,
+/// so that others may start before it.
+const RECONSIDERED_AFTER: Span = Span::from_secs(10);
 
 /// A task is small if it requests at most this part of all machines in each dimension.
 const SMALL_PART: u64 = 100;
@@ -75,8 +79,9 @@ struct MachineRoom {
 pub struct AdmissionPass {
     /// What is enabled, each job once.
     pub enabled: Vec<Enabled>,
-    /// Whether there may be more at once.
-    pub more: bool,
+    /// When the next pass is due if nothing happens before: at once if there may be more, and after a while if one waits for
+    /// tasks that may run longer than expected.
+    pub next: Option<Time>,
 }
 
 impl Admission {
@@ -228,8 +233,13 @@ impl Admission {
         }
         if self.settings.on {
             self.pass_queue(cell, now, left, &mut pass);
+        } else {
+            self.reserved = None;
         }
-        pass.more = left == 0 || tasks_of(&pass.enabled) >= u64::from(ENABLED_TASKS_MAX);
+        pass.next = match tasks_of(&pass.enabled) >= u64::from(ENABLED_TASKS_MAX) {
+            true => Some(now),
+            false => self.reserved.map(|_| now + RECONSIDERED_AFTER),
+        };
         pass
     }
 

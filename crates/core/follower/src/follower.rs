@@ -327,9 +327,9 @@ impl Follower {
             return None;
         }
         let copy = self.copy.as_mut()?;
-        let AdmissionPass { enabled, more } = copy.admission.pass(copy.scheduler.cell(), now);
+        let AdmissionPass { enabled, next } = copy.admission.pass(copy.scheduler.cell(), now);
         let plan = copy.scheduler.pass(now);
-        self.next_pass = if more { Some(now) } else { plan.next };
+        self.next_pass = plan.next.into_iter().chain(next).min();
         if plan.assignments.is_empty() && enabled.is_empty() {
             return None;
         }

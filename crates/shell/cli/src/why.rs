@@ -218,6 +218,9 @@ fn show_several(format: &Format, answers: &[v1::WhyResponse]) -> Done {
 
 /// For example `until ana/extract has finished`.
 pub(super) fn until(waits_for: &[String]) -> String {
+    if waits_for.is_empty() {
+        return "until it is its user's turn and there is room".to_owned();
+    }
     let have = if waits_for.len() == 1 { "has" } else { "have" };
     format!("until {} {have} finished", waits_for.join(", "))
 }

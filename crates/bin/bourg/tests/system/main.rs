@@ -79,6 +79,7 @@ mod platforms;
 mod ports;
 mod printed;
 mod problems;
+mod queue;
 mod quota;
 mod readiness;
 mod reboot;

@@ -159,6 +159,9 @@ impl Waits<'_> {
         let Self { job, update, now, .. } = *self;
         let Some(task) = job.task(index) else { return String::new() };
         match &task.state {
+            TaskState::Queued { .. } if job.waits_for.is_empty() => {
+                "waits in the batch queue".to_owned()
+            }
             TaskState::Queued { .. } => "waits for other jobs".to_owned(),
             TaskState::Pending { not_before, .. } if *not_before > now => {
                 format!("waits for its next retry, in {}", seconds(not_before.since(now)))
