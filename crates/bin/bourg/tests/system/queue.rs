@@ -63,7 +63,6 @@ fn users_share_the_machine_and_the_rest_waits() {
     has(&cell, "ana/load", 17, 3);
 
     // What is preempted waits again.
-    write(&cell, "web", 1, 2 * tenth, "");
     cell.write(
         "web.bcl",
         &format!(
