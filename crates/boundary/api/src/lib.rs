@@ -34,6 +34,7 @@ pub mod locks;
 mod logs;
 pub mod notice;
 pub mod package;
+pub mod queue_settings;
 pub mod replica;
 pub mod saver;
 mod scheduling;

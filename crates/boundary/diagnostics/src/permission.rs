@@ -94,6 +94,7 @@ impl fmt::Display for Doing<'_> {
             Permission::UseLockSession(session) => write!(f, "use lock session {session}"),
             Permission::OfCell(what) => f.write_str(match what {
                 CellPermission::MeterQuota => "switch quota metering",
+                CellPermission::SetQueue => "set how the batch queue decides",
                 CellPermission::SetNoticeMax => "set the longest notice",
                 CellPermission::SetLogs => "set how long logs are kept",
                 CellPermission::SetReclamation => "set how much is reclaimed",

@@ -11,7 +11,8 @@ use cell::{
     TextField, UpdateHindrance, VolumeHindrance,
 };
 use model::{
-    Band, JobName, MachineName, PACKAGE_ARCHITECTURES_MAX, PackageId, UserName, VolumeName,
+    Band, JobName, MachineName, PACKAGE_ARCHITECTURES_MAX, PackageId, QueueSettings, UserName,
+    VolumeName,
 };
 use spec::{LogSettingsProblem, limits};
 
@@ -99,6 +100,10 @@ pub(crate) fn shareable(what: Shareable) -> (&'static str, &'static str) {
 pub(crate) fn out_of_bounds(out: &OutOfBounds) -> String {
     match out {
         OutOfBounds::Notice(asked) => format!("a notice of {asked}: the maximum is {NOTICE_MAX}"),
+        OutOfBounds::QueueTime(asked) => {
+            let (least, most) = QueueSettings::SPANS.into_inner();
+            format!("a half-life and an assumed runtime are from {least} to {most}, not {asked}")
+        }
         OutOfBounds::Batch(asked) => {
             format!("a batch has 1 to {} tasks, not {asked}", limits::TASKS_MAX)
         }

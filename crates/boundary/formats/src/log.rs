@@ -117,6 +117,11 @@ impl From<&Op> for v1::Op {
             }
             Op::AllowRescheduling => Kind::AllowRescheduling(v1::Nothing {}),
             Op::MeterQuota => Kind::MeterQuota(v1::Nothing {}),
+            Op::SwitchQueueOn => Kind::SwitchQueueOn(v1::Nothing {}),
+            Op::Enable { by, enabled } => {
+                let enabled = enabled.iter().copied().map(Into::into).collect();
+                Kind::Enable(op::Enable { by: by.to_string(), enabled })
+            }
             Op::Enrol { token, key, machine, address, certificate, validity } => {
                 Kind::Enrol(v1::Enrol {
                     token: token.to_string(),
@@ -238,6 +243,11 @@ impl TryFrom<v1::Op> for Op {
             }
             Kind::AllowRescheduling(v1::Nothing {}) => Self::AllowRescheduling,
             Kind::MeterQuota(v1::Nothing {}) => Self::MeterQuota,
+            Kind::SwitchQueueOn(v1::Nothing {}) => Self::SwitchQueueOn,
+            Kind::Enable(enable) => Self::Enable {
+                by: read::name(&enable.by, "by").field("enable")?,
+                enabled: enable.enabled.into_iter().map(Into::into).collect(),
+            },
             Kind::Enrol(enrol) => credential::enrol_of(enrol).field("enrol")?,
             Kind::JoinReplica(join) => credential::join_of(&join).field("joinReplica")?,
             Kind::RenewMachine(renew) => credential::renew_of(&renew).field("renewMachine")?,

@@ -10,7 +10,8 @@ use cell::{
     Kill, MeterQuota, Mutation, Oversell, RecordBackup, RecordExec, ReleaseVolume, RemoveMachine,
     RemoveReplica, RemoveVolume, RenewLockSession, ResumeRescheduling, RevokeMachine, RevokeQuota,
     RevokeUser, SetAttributes, SetCapability, SetLogs, SetNoticeMax, SetPackage, SetPacking,
-    SetPlatform, SetReclamation, SetSecret, SetService, SetVolume, UndrainMachine, UseCapability,
+    SetPlatform, SetQueuePolicy, SetQueueWeight, SetReclamation, SetSecret, SetService, SetVolume,
+    UndrainMachine, UseCapability,
 };
 use model::{CollectionId, GrantId, LockSessionId, LogIndex, ReplicaId, Time};
 
@@ -94,6 +95,12 @@ impl From<&Mutation> for MutationMessage {
             Mutation::SetLogs(SetLogs(settings)) => Self::SetLogs(settings.into()),
             Mutation::SetNoticeMax(SetNoticeMax(most)) => Self::SetNoticeMax(api::duration(*most)),
             Mutation::SetPacking(SetPacking(policy)) => Self::SetPacking(policy.to_string()),
+            Mutation::SetQueuePolicy(SetQueuePolicy(settings)) => {
+                Self::SetQueuePolicy(settings.into())
+            }
+            Mutation::SetQueueWeight(SetQueueWeight { user, weights }) => {
+                Self::SetQueueWeight(api::queue_settings::user_weights(user, weights))
+            }
             Mutation::SetReclamation(SetReclamation(setting)) => {
                 Self::SetReclamation(setting.to_string())
             }
@@ -278,6 +285,15 @@ impl TryFrom<MutationMessage> for Mutation {
             }
             MutationMessage::SetPacking(policy) => {
                 Self::SetPacking(SetPacking(read::word(&policy, "setPacking")?))
+            }
+            MutationMessage::SetQueuePolicy(settings) => {
+                let settings = settings.try_into().field("setQueuePolicy")?;
+                Self::SetQueuePolicy(SetQueuePolicy(settings))
+            }
+            MutationMessage::SetQueueWeight(read) => {
+                let read = api::queue_settings::user_weights_of(read);
+                let (user, weights) = read.field("setQueueWeight")?;
+                Self::SetQueueWeight(SetQueueWeight { user, weights })
             }
             MutationMessage::SetReclamation(setting) => {
                 Self::SetReclamation(SetReclamation(read::word(&setting, "setReclamation")?))

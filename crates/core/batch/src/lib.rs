@@ -10,17 +10,24 @@
 //!
 //! Room is an amount, not machines: what fits where is decided by the scheduler that gets the enabled tasks.
 //!
-//! Not here: states of jobs, machines, the network; where estimates of runtimes are kept.
+//! An [`Admission`] is a queue that follows a cell.
+//!
+//! Not here: states of jobs, which change only by operations of the cell; the network.
 
+mod admission;
 mod forecast;
 mod job;
 mod pass;
+#[cfg(test)]
+mod plain;
 mod queue;
-mod runtimes;
 mod share;
+mod waiting;
 
+pub use admission::{Admission, AdmissionPass, ENABLED_AHEAD, ENABLED_TASKS_MAX};
+pub use forecast::{ExpectedStart, WaitingJob, WaitsFor};
 pub use job::{BadJob, QueuedJob, Runtime};
-pub use pass::{Enabled, StartReservation, TurnPass};
-pub use queue::{BatchQueue, PoorestUser, QueuePolicy};
-pub use runtimes::{RUNTIMES_KEPT, Runtimes};
-pub use share::{BadWeight, DominantShare, ShareWeights};
+pub use model::{BadWeight, Enabled, PoorestUser, ShareWeights};
+pub use pass::{StartReservation, TurnPass};
+pub use queue::{BatchQueue, QueuePolicy};
+pub use share::DominantShare;

@@ -1,11 +1,12 @@
 //! One pass: turns of users, the reservation, and what may start before it.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::ops::Bound;
 
-use model::{CollectionId, Resources, Span, Time, UserName};
+use model::{CollectionId, Enabled, PoorestUser, Resources, Span, Time, UserName};
 
-use crate::queue::{BatchQueue, HeldJob, PlaceInQueue, PoorestUser, UserTurn};
+use crate::queue::{BatchQueue, UserTurn};
+use crate::waiting::{MayStart, Needs};
 
 /// The least time for which a task that runs longer than expected is expected to go on.
 const OVERDUE: Span = Span::from_secs(1);
@@ -17,15 +18,6 @@ pub struct TurnPass {
     pub enabled: Vec<Enabled>,
     /// What is waited for.
     pub reserved: Option<StartReservation>,
-}
-
-/// Tasks of a job that may be scheduled now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Enabled {
-    /// The job.
-    pub job: CollectionId,
-    /// How many of its tasks.
-    pub tasks: u32,
 }
 
 /// A job that does not fit now has its start reserved.
@@ -43,17 +35,24 @@ impl BatchQueue {
     /// Enables what has its turn and fits into the room. The room is what tasks of the queue could use now; those that
     /// run are not in it.
     pub fn pass(&mut self, now: Time, room: Resources) -> TurnPass {
+        self.pass_up_to(now, room, u32::MAX)
+    }
+
+    /// The same for about as many tasks at most: a gang is enabled whole.
+    pub fn pass_up_to(&mut self, now: Time, room: Resources, most: u32) -> TurnPass {
         if self.policy.half_life.is_some() {
             self.refresh(now);
         }
-        let mut pass = Sweep { now, room, result: TurnPass::default() };
+        let (left, hopeless) = (most, BTreeSet::new());
+        let mut pass = Sweep { now, room, left, hopeless, result: TurnPass::default() };
         self.keep_reservation(&mut pass);
-        let mut looked: BTreeMap<UserName, PlaceInQueue> = BTreeMap::new();
         let mut from: Bound<UserTurn> = Bound::Unbounded;
         // Shares only rise in a pass and the room only shrinks: a user that could start nothing cannot start anything later.
-        while let Some(turn) = self.turns.range((from.clone(), Bound::Unbounded)).next().cloned() {
-            let user = &turn.2;
-            if self.one_of(user, &mut pass, &mut looked) {
+        while pass.left > 0
+            && (!pass.is_decided(self) || self.waiting.any(&pass.may_start()))
+            && let Some(turn) = self.turns.range((from.clone(), Bound::Unbounded)).next().cloned()
+        {
+            if self.one_of(&turn.2, &mut pass) {
                 from = Bound::Included(turn);
             } else {
                 from = Bound::Excluded(turn);
@@ -78,54 +77,34 @@ impl BatchQueue {
         }
     }
 
-    /// Enables the next tasks of a user that may start. Returns whether there were any.
-    fn one_of(
-        &mut self,
-        name: &UserName,
-        pass: &mut Sweep,
-        looked: &mut BTreeMap<UserName, PlaceInQueue>,
-    ) -> bool {
+    /// Enables the next tasks of a user that may start. Returns whether there were any. The first that do not fit get the
+    /// reservation.
+    fn one_of(&mut self, name: &UserName, pass: &mut Sweep) -> bool {
         let Some(user) = self.users.get(name) else { return false };
-        let after = looked.get(name).copied().map_or(Bound::Unbounded, Bound::Excluded);
-        let mut refused = 0;
-        let mut found = None;
-        for place in user.waiting.range((after, Bound::Unbounded)) {
-            let Some(held) = self.jobs.get(&place.2) else { continue };
-            let mut starts = false;
-            if !held.is_throttled() && self.reserved != Some(place.2) {
-                if refused >= self.policy.depth {
-                    break;
+        let found = loop {
+            let may = pass.may_start();
+            let first = user.index.first(&may);
+            if pass.is_decided(self) {
+                break first;
+            }
+            match user.index.first_unfit(&may, &pass.hopeless) {
+                Some((place, needs)) if first.is_none_or(|first| place < first) => {
+                    pass.result.reserved = self.reservation(place.2, &needs.resources(), pass);
+                    if pass.result.reserved.is_none() {
+                        pass.hopeless.insert(needs);
+                    }
                 }
-                refused += 1;
-                starts = self.may_start(held, pass);
+                _ => break first,
             }
-            if starts {
-                found = Some(place.2);
-                break;
-            }
-            looked.insert(name.clone(), *place);
-        }
+        };
         if self.reserved.is_none() {
             self.reserved = pass.result.reserved.map(|reserved| reserved.job);
         }
-        let Some(id) = found else { return false };
+        let Some((_, _, id)) = found else { return false };
         let Some(held) = self.jobs.get(&id) else { return false };
         let needs = held.job.needs();
         pass.start(self, id, &needs);
         true
-    }
-
-    /// Whether the next tasks of a job start now. The first that do not fit get the reservation.
-    fn may_start(&self, held: &HeldJob, pass: &mut Sweep) -> bool {
-        let needs = held.job.needs();
-        if pass.fits(&needs) {
-            let end = pass.now + held.job.runtime.or(self.policy.assumed_runtime);
-            return pass.delays_nothing(end, &needs);
-        }
-        if pass.result.reserved.is_none() && self.policy.poorest == PoorestUser::WaitedFor {
-            pass.result.reserved = self.reservation(held.job.id, &needs, pass);
-        }
-        false
     }
 
     /// When tasks can start that do not fit now; `None` if not even when all others have ended.
@@ -135,7 +114,7 @@ impl BatchQueue {
         needs: &Resources,
         pass: &Sweep,
     ) -> Option<StartReservation> {
-        let Sweep { now, room, .. } = *pass;
+        let (now, room) = (pass.now, pass.room);
         let frees =
             |end: Time, (tasks, request): (u32, Resources)| (end, request.times(tasks.into()));
         let of = |running: &crate::queue::RunningTasks| (running.tasks, running.request);
@@ -179,6 +158,10 @@ impl BatchQueue {
 struct Sweep {
     now: Time,
     room: Resources,
+    /// How many tasks may be enabled yet.
+    left: u32,
+    /// What would not even fit if everything else had ended.
+    hopeless: BTreeSet<Needs>,
     result: TurnPass,
 }
 
@@ -187,18 +170,22 @@ impl Sweep {
         needs.first_above(&self.room).is_none()
     }
 
-    /// Whether tasks that end at a moment leave the reserved start as it is.
-    fn delays_nothing(&self, end: Time, needs: &Resources) -> bool {
+    /// Whether nothing gets a reservation any more in this pass.
+    fn is_decided(&self, queue: &BatchQueue) -> bool {
+        self.result.reserved.is_some() || queue.policy.poorest == PoorestUser::Skipped
+    }
+
+    fn may_start(&self) -> MayStart {
         let reserved = self.result.reserved.as_ref();
-        reserved.is_none_or(|reserved| {
-            end <= reserved.at || needs.first_above(&reserved.spare).is_none()
-        })
+        let reserved = reserved.map(|reserved| (reserved.at.since(self.now), reserved.spare));
+        MayStart { room: self.room, reserved }
     }
 
     fn start(&mut self, queue: &mut BatchQueue, id: CollectionId, needs: &Resources) {
         let assumed = queue.policy.assumed_runtime;
         let runtime = queue.jobs.get(&id).map_or(Span::ZERO, |held| held.job.runtime.or(assumed));
         let tasks = queue.enable(self.now, id);
+        self.left = self.left.saturating_sub(tasks.max(1));
         self.room = self.room.minus(*needs);
         if let Some(reserved) = &mut self.result.reserved
             && self.now + runtime > reserved.at

@@ -1,22 +1,13 @@
 //! The queue itself: who waits, what runs, and in which order users have their turn.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{CollectionId, Resources, Span, Time, UserName};
+use model::{CollectionId, PoorestUser, Resources, ShareWeights, Span, Time, UserName};
 
+use crate::job::PlaceInQueue;
 use crate::share::ShareUsage;
-use crate::{BadJob, DominantShare, QueuedJob, ShareWeights};
-
-/// What happens when the next tasks of the user with the smallest share do not fit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PoorestUser {
-    /// They get a reservation, which nobody delays. The default: large tasks start at some time, whatever else waits.
-    #[default]
-    WaitedFor,
-    /// Others go on, as if they were not there. Machines are fuller, and large tasks may wait for ever.
-    Skipped,
-}
+use crate::waiting::{Needs, WaitingCounts, WaitingOfUser};
+use crate::{BadJob, DominantShare, QueuedJob};
 
 /// How a queue decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +18,6 @@ pub struct QueuePolicy {
     pub half_life: Option<Span>,
     /// How long a task is assumed to run of which nothing is known.
     pub assumed_runtime: Span,
-    /// How many jobs of one user that cannot start are looked at in a pass. The others wait for the next one.
-    pub depth: usize,
 }
 
 impl Default for QueuePolicy {
@@ -37,13 +26,10 @@ impl Default for QueuePolicy {
             poorest: PoorestUser::default(),
             half_life: None,
             assumed_runtime: Span::from_secs(3_600),
-            depth: 100,
         }
     }
 }
 
-/// A job's place among those of its user.
-pub(crate) type PlaceInQueue = (Reverse<u16>, Time, CollectionId);
 /// A user's place among all: the share, and of equal shares the job that is ahead.
 pub(crate) type UserTurn = (DominantShare, PlaceInQueue, UserName);
 /// When tasks are expected to end; with a number, because several may at once.
@@ -58,6 +44,8 @@ pub struct BatchQueue {
     pub(crate) jobs: BTreeMap<CollectionId, HeldJob>,
     /// The users with waiting jobs.
     pub(crate) turns: BTreeSet<UserTurn>,
+    /// The waiting jobs of which more tasks may run.
+    pub(crate) waiting: WaitingCounts,
     pub(crate) running: BTreeMap<ExpectedEnd, RunningTasks>,
     next: u64,
     /// The job that has a reservation.
@@ -70,6 +58,8 @@ pub(crate) struct QueueUser {
     weights: ShareWeights,
     usage: ShareUsage,
     pub(crate) waiting: BTreeSet<PlaceInQueue>,
+    /// Those of which more tasks may run.
+    pub(crate) index: WaitingOfUser,
     turn: Option<UserTurn>,
 }
 
@@ -80,6 +70,8 @@ pub(crate) struct HeldJob {
     pub(crate) job: QueuedJob,
     pub(crate) running: u32,
     ends: BTreeSet<ExpectedEnd>,
+    /// As what it is in the indices.
+    indexed: Option<(Needs, Span, PlaceInQueue)>,
 }
 
 /// Tasks of one job that were enabled at one moment.
@@ -90,13 +82,18 @@ pub(crate) struct RunningTasks {
     pub(crate) request: Resources,
 }
 
-impl QueuedJob {
-    pub(crate) fn place(&self) -> PlaceInQueue {
-        (Reverse(self.priority), self.since, self.id)
-    }
-}
-
 impl HeldJob {
+    fn new(job: QueuedJob) -> Self {
+        Self { job, running: 0, ends: BTreeSet::new(), indexed: None }
+    }
+
+    /// As what it has to be in the indices.
+    fn to_index(&self, assumed: Span) -> Option<(Needs, Span, PlaceInQueue)> {
+        let may = self.job.tasks > 0 && !self.is_throttled();
+        let needs = Needs::of(&self.job.needs());
+        may.then(|| (needs, self.job.runtime.or(assumed), self.job.place()))
+    }
+
     /// Whether more of its tasks would be more than may run at once.
     pub(crate) fn is_throttled(&self) -> bool {
         self.job.at_once.is_some_and(|most| self.running >= most)
@@ -113,6 +110,7 @@ impl BatchQueue {
             users: BTreeMap::new(),
             jobs: BTreeMap::new(),
             turns: BTreeSet::new(),
+            waiting: WaitingCounts::default(),
             running: BTreeMap::new(),
             next: 0,
             reserved: None,
@@ -177,10 +175,10 @@ impl BatchQueue {
         if needs.first_above(&capacity).is_some() {
             return Err(BadJob::TooLarge { needs, capacity });
         }
-        let (id, user, place) = (job.id, job.user.clone(), job.place());
-        self.jobs.insert(id, HeldJob { job, running: 0, ends: BTreeSet::new() });
-        self.users.entry(user.clone()).or_default().waiting.insert(place);
-        self.take_turn(now, &user);
+        let id = job.id;
+        self.users.entry(job.user.clone()).or_default();
+        self.jobs.insert(id, HeldJob::new(job));
+        self.settle(now, id);
         Ok(())
     }
 
@@ -235,12 +233,21 @@ impl BatchQueue {
 
     /// Moves the next tasks of a job, those that start together, from waiting to running. Returns how many.
     pub(crate) fn enable(&mut self, now: Time, id: CollectionId) -> u32 {
-        let assumed = self.policy.assumed_runtime;
         let Some(held) = self.jobs.get_mut(&id) else { return 0 };
-        let (together, needs) = (held.job.together(), held.job.needs());
+        let together = held.job.together();
         held.job.tasks -= together;
+        self.run(now, now, id, together);
+        self.settle(now, id);
+        together
+    }
+
+    /// Adds tasks of a job that run since a moment.
+    fn run(&mut self, now: Time, since: Time, id: CollectionId, together: u32) {
+        let assumed = self.policy.assumed_runtime;
+        let Some(held) = self.jobs.get_mut(&id) else { return };
+        let needs = held.job.request.times(together.into());
         held.running += together;
-        let end = now + held.job.runtime.or(assumed);
+        let end = since + held.job.runtime.or(assumed);
         // Tasks of one job that are enabled in one pass are one entry.
         let last = held.ends.last().filter(|(at, _)| *at == end).copied();
         match last.and_then(|end| self.running.get_mut(&end)) {
@@ -257,12 +264,100 @@ impl BatchQueue {
         if let Some(user) = self.users.get_mut(&held.job.user) {
             user.usage.change(now, half_life, |used| used.plus(needs));
         }
+    }
+
+    /// Makes a job what it is, whatever it was: how many of its tasks wait, and how many run. Of those that are new among
+    /// the latter, `begun` says since when they run; of others it is now.
+    ///
+    /// # Errors
+    /// If its next tasks could never start: then none of them waits here.
+    pub fn set(
+        &mut self,
+        now: Time,
+        job: QueuedJob,
+        running: u32,
+        begun: &[(Time, u32)],
+    ) -> Result<(), BadJob> {
+        let (id, needs, capacity) = (job.id, job.needs(), self.capacity);
+        let too_large = job.tasks > 0 && needs.first_above(&capacity).is_some();
+        let tasks = if too_large { 0 } else { job.tasks };
+        let job = QueuedJob { tasks, ..job };
+        if tasks == 0 && running == 0 && !self.jobs.contains_key(&id) {
+            return if too_large { Err(BadJob::TooLarge { needs, capacity }) } else { Ok(()) };
+        }
+        let half_life = self.policy.half_life;
+        let user = self.users.entry(job.user.clone()).or_default();
+        match self.jobs.get_mut(&id) {
+            None => drop(self.jobs.insert(id, HeldJob::new(job))),
+            Some(held) => {
+                let count = u64::from(held.running);
+                let (old, new) = (held.job.request.times(count), job.request.times(count));
+                if old != new {
+                    user.usage.change(now, half_life, |used| used.minus(old).plus(new));
+                }
+                user.waiting.remove(&held.job.place());
+                held.job = job;
+            }
+        }
+        let had = self.jobs.get(&id).map_or(0, |held| held.running);
+        if had > running {
+            self.stop(now, id, had - running);
+        }
+        let mut new = running.saturating_sub(had);
+        for (since, tasks) in begun.iter().copied().chain([(now, u32::MAX)]) {
+            let of_these = tasks.min(new);
+            if of_these > 0 {
+                self.run(now, since, id, of_these);
+                new -= of_these;
+            }
+        }
         self.settle(now, id);
-        together
+        if too_large { Err(BadJob::TooLarge { needs, capacity }) } else { Ok(()) }
+    }
+
+    /// Changes how it decides.
+    pub fn set_policy(&mut self, now: Time, policy: QueuePolicy) {
+        if self.policy == policy {
+            return;
+        }
+        self.policy = policy;
+        if policy.poorest == PoorestUser::Skipped {
+            self.reserved = None;
+        }
+        let ids: Vec<CollectionId> = self.jobs.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.index(id));
+        self.refresh(now);
+    }
+
+    /// What shares are parts of.
+    #[must_use]
+    pub fn capacity(&self) -> Resources {
+        self.capacity
+    }
+
+    /// Makes the indices agree with a job.
+    fn index(&mut self, id: CollectionId) {
+        let assumed = self.policy.assumed_runtime;
+        let Some(held) = self.jobs.get_mut(&id) else { return };
+        let is = held.to_index(assumed);
+        let was = std::mem::replace(&mut held.indexed, is);
+        if was == is {
+            return;
+        }
+        let Some(user) = self.users.get_mut(&held.job.user) else { return };
+        if let Some((needs, runtime, place)) = was {
+            self.waiting.remove(needs, runtime);
+            user.index.remove(needs, runtime, place);
+        }
+        if let Some((needs, runtime, place)) = is {
+            self.waiting.add(needs, runtime);
+            user.index.add(needs, runtime, place);
+        }
     }
 
     /// Makes places and turns agree with a job's tasks, and forgets it when it has none.
     fn settle(&mut self, now: Time, id: CollectionId) {
+        self.index(id);
         let Some(HeldJob { job, running, .. }) = self.jobs.get(&id) else { return };
         let (user, place, waits, running) =
             (job.user.clone(), job.place(), job.tasks > 0, *running);

@@ -2,61 +2,12 @@
 
 use std::fmt;
 
-use model::{Dimension, Resources, Span, Time};
-use thiserror::Error;
+use model::{Dimension, Resources, ShareWeights, Span, Time};
 
 /// A share of 1, in the unit of shares.
 const WHOLE: u128 = 1_000_000_000;
 /// A weight of 1, in the unit of weights.
-const ONE: u32 = 1_000;
-
-/// A user's weight in each dimension, from 0.001 to 1,000. Twice the weight is twice the share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShareWeights {
-    /// In thousandths, as [`Dimension::ALL`].
-    thousandths: [u32; Dimension::ALL.len()],
-}
-
-impl Default for ShareWeights {
-    fn default() -> Self {
-        Self { thousandths: [ONE; Dimension::ALL.len()] }
-    }
-}
-
-/// The weight is outside of its range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error(
-    "a weight is from 0.001 to 1000, in steps of 0.001, and this one is {thousandths} thousandths"
-)]
-pub struct BadWeight {
-    /// The rejected weight.
-    pub thousandths: u32,
-}
-
-impl ShareWeights {
-    /// The smallest and the largest weight, in thousandths.
-    pub const RANGE: std::ops::RangeInclusive<u32> = 1..=1_000_000;
-
-    /// These weights with another one in one dimension.
-    ///
-    /// # Errors
-    /// If it is outside of [`Self::RANGE`].
-    pub fn with(mut self, dimension: Dimension, thousandths: u32) -> Result<Self, BadWeight> {
-        if !Self::RANGE.contains(&thousandths) {
-            return Err(BadWeight { thousandths });
-        }
-        for (place, weight) in Dimension::ALL.into_iter().zip(&mut self.thousandths) {
-            if place == dimension {
-                *weight = thousandths;
-            }
-        }
-        Ok(self)
-    }
-
-    fn each(&self) -> impl Iterator<Item = (Dimension, u128)> {
-        Dimension::ALL.into_iter().zip(self.thousandths.map(u128::from))
-    }
-}
+const ONE: u128 = 1_000;
 
 /// The largest share that a user has of any dimension, divided by the user's weight there, in billionths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,9 +17,9 @@ impl DominantShare {
     /// The share of a usage in a capacity. What is used of a dimension without capacity counts as everything.
     #[must_use]
     pub fn of(used: &Resources, capacity: &Resources, weights: &ShareWeights) -> Self {
-        let share = |(dimension, weight): (Dimension, u128)| {
-            let used = u128::from(used.get(dimension)) * WHOLE * u128::from(ONE);
-            let whole = u128::from(capacity.get(dimension)) * weight;
+        let share = |(dimension, weight): (Dimension, u32)| {
+            let used = u128::from(used.get(dimension)) * WHOLE * ONE;
+            let whole = u128::from(capacity.get(dimension)) * u128::from(weight);
             match used.checked_div(whole) {
                 Some(share) => u64::try_from(share).unwrap_or(u64::MAX),
                 None if used == 0 => 0,
@@ -158,10 +109,6 @@ mod tests {
         assert_eq!(of(amounts(0, 12), &two), of(amounts(3, 0), &one));
         let no_disk = Resources::each(|_| 1);
         assert_eq!(of(no_disk, &one), DominantShare(u64::MAX));
-        for thousandths in [0, 1_000_001, u32::MAX] {
-            let error = one.with(Dimension::Cpu, thousandths);
-            assert_eq!(error, Err(BadWeight { thousandths }));
-        }
     }
 
     #[test]

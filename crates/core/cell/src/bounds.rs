@@ -90,6 +90,13 @@ pub const TOLD_MAX: usize = 256;
 
 /// How long a task runs at least before it is restarted because a secret or an address has changed.
 pub const RESTART_SPACING: Span = Span::from_secs(30);
+/// Maximum number of names of jobs, of all users, of whose tasks runtimes are remembered. Users share it; beyond it the
+/// oldest name of the user who has most is forgotten.
+pub const RUNTIMES_MAX: SharedBound = SharedBound::new(100_000);
+/// Maximum number of such names per user; beyond it the oldest is forgotten.
+pub const RUNTIMES_OF_A_USER_MAX: u64 = 1_000;
+/// Maximum number of runtimes that are remembered of each name; beyond it the oldest is forgotten.
+pub const RUNTIMES_KEPT_MAX: usize = 16;
 /// Maximum number of platforms with a factor of their own.
 pub const PLATFORMS_MAX: usize = 1_000;
 /// Maximum number of users that administrators have added or revoked.

@@ -16,6 +16,7 @@ mod inputs;
 mod locks;
 mod moves;
 mod packages;
+mod queue;
 mod quota;
 mod replicas;
 mod secrets;
@@ -33,6 +34,7 @@ pub use counted::Counted;
 pub use decision::DecisionChecker;
 pub use every_machine::EveryMachineViolation;
 pub use gang::HalfGang;
+pub use queue::QueueViolation;
 pub use violation::Violation;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -114,6 +116,7 @@ impl Cell {
         self.check_secrets_kept(&mut found);
         self.check_inputs(&mut found);
         self.check_backups(&mut found);
+        self.check_queue(&mut found);
         found.violations
     }
 
@@ -457,25 +460,16 @@ impl Violations {
         let none = job.spec.is_on_every_machine() && counts.alive() == 0;
         // It was resized to no tasks, and lives on.
         let empty = job.spec.tasks == 0;
-        // Its tasks are enabled one by one.
-        let follows = !job.follows.is_empty();
         let agrees = match &job.state {
             JobState::Queued => (queued > 0 || none || empty) && pending == 0 && running == 0,
-            JobState::Pending => {
-                (queued == 0 || follows) && (queued + pending > 0 || none || empty) && running == 0
-            }
-            JobState::Running => {
-                (queued == 0 || follows) && (queued + running + pending > 0 || none || empty)
-            }
+            JobState::Pending => (queued + pending > 0 || none || empty) && running == 0,
+            JobState::Running => queued + running + pending > 0 || none || empty,
             JobState::Dead { death, .. } => {
                 counts.alive() == 0 && (none || empty || *death == job.worst_death())
             }
         };
-        let waits = match job.state {
-            JobState::Queued => job.is_behind_others(),
-            _ => job.waits_for.is_empty(),
-        };
-        if !agrees || !waits {
+        let waits = !job.waits_for.is_empty();
+        if !agrees || (waits && job.state != JobState::Queued) {
             self.add(Violation::JobState { job: job.id, state: job.state.clone(), counts });
         }
         for (index, task) in job.tasks() {

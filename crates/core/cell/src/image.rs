@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use model::{
     Capability, CellName, CollectionId, GcuFactor, Grant, GrantId, Level, LockSessionId, LogIndex,
-    MachineId, MachineName, Member, Package, PackingPolicy, Reclamation, ReplicaId, Secret, Serial,
-    Service, SessionId, Span, Time, UserName, attribute,
+    MachineId, MachineName, Member, Package, PackingPolicy, QueueSettings, Reclamation, ReplicaId, Secret, Serial,
+    Service, SessionId, ShareWeights, Span, Time, UserName, attribute,
 };
 use spec::LogSettings;
 use thiserror::Error;
@@ -18,8 +18,8 @@ use crate::apply::quota::charges;
 use crate::bounds::{INDEX_MAX, TIME_MAX};
 use crate::state::{FIRST, Quota, Replicas, Session, Tallied};
 use crate::{
-    Cell, Credentials, File, Job, LEVEL, LastBackup, LockSession, Machine, Metering, Notices,
-    Replica, Rescheduling, TaskState, Token, User,
+    Cell, Credentials, File, Job, KeptRuntimes, LEVEL, LastBackup, LockSession, Machine, Metering,
+    Notices, Replica, Rescheduling, TaskState, Token, User,
 };
 
 /// Everything in a cell that is not derived from something else.
@@ -53,6 +53,12 @@ pub struct Image {
     pub users: Vec<(UserName, Arc<User>)>,
     /// Settings of quota.
     pub metering: Metering,
+    /// The settings of the batch queue.
+    pub queue: QueueSettings,
+    /// The users with other weights than 1 in the batch queue, by name.
+    pub share_weights: Vec<(UserName, ShareWeights)>,
+    /// How long tasks of best-effort batch jobs took, by user and name.
+    pub runtimes: Vec<Arc<KeptRuntimes>>,
     /// The capabilities of users, by user; no entry is empty.
     pub capabilities: Vec<(UserName, BTreeSet<Capability>)>,
     /// The replicas that are recorded, by id.
@@ -193,6 +199,12 @@ impl Cell {
             last_backup: self.last_backup.clone(),
             users: self.users.iter().map(|(name, user)| (name.clone(), user.clone())).collect(),
             metering: self.quota.metering,
+            queue: self.queue.settings,
+            share_weights: self
+                .all_share_weights()
+                .map(|(user, weights)| (user.clone(), weights))
+                .collect(),
+            runtimes: self.all_runtimes().cloned().collect(),
             capabilities: self
                 .capabilities()
                 .map(|(user, held)| (user.clone(), held.collect()))
@@ -273,6 +285,19 @@ impl Cell {
             let which = name.to_string();
             if cell.users.insert(name, user).is_some() {
                 return Err(ImageError::Twice { what: "user", which });
+            }
+        }
+        cell.queue.settings = image.queue;
+        for (user, weights) in image.share_weights {
+            let which = user.to_string();
+            if cell.queue.weights.insert(user, weights).is_some() {
+                return Err(ImageError::Twice { what: "the weights of", which });
+            }
+        }
+        for kept in image.runtimes {
+            let which = format!("{}/{}", kept.user, kept.name);
+            if cell.queue.runtimes.keep(kept).is_some() {
+                return Err(ImageError::Twice { what: "the runtimes of", which });
             }
         }
         for (user, held) in image.capabilities {

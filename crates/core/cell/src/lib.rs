@@ -46,6 +46,7 @@ pub use apply::notice::SetNoticeMax;
 pub use apply::op::{Observation, Op, Reservation};
 pub use apply::packages::{DeletePackage, SetPackage};
 pub use apply::packing::SetPacking;
+pub use apply::queue::{SetQueuePolicy, SetQueueWeight};
 pub use apply::quota::{GrantQuota, MeterQuota, Oversell, RevokeQuota};
 pub use apply::reclamation::SetReclamation;
 pub use apply::replicas::{AddReplica, RemoveReplica};
@@ -59,7 +60,7 @@ pub use apply::services::{DeleteService, SetService};
 pub use apply::update::{ChangeKind, UpdateJob};
 pub use apply::user::{AddUser, RevokeUser};
 pub use apply::volumes::{AcceptVolume, ReleaseVolume, RemoveVolume, SetVolume};
-pub use check::{Counted, DecisionChecker, EveryMachineViolation, HalfGang, Violation};
+pub use check::{Counted, DecisionChecker, EveryMachineViolation, HalfGang, QueueViolation, Violation};
 pub use event::{
     Actor, Death, Event, EventKind, EvictionCause, ExecEnd, KillReason, LockChange, MoveReason,
     PendingCause, SkipReason, StopReason, Subject, UpdateFailure, lifecycle,
@@ -80,11 +81,13 @@ pub use rejection::{
 pub use reply::{Reply, Submission};
 pub use shortfall::{ExpiringQuota, Oversold, Shortfall};
 pub use state::{
-    Act, Admission, Cell, Changing, Content, Counts, Credentials, Demand, Drain, FailureDomain,
-    File, Health, Holder, Inputs, Job, JobParts, JobState, LastBackup, LastIncarnation, LeftOut,
-    Lock, LockSession, Machine, MachineState, MachineTasks, Metering, NoAddress, NoVolume, Notices,
-    PastVersion, Phase, Placement, Replica, ReplicaToken, Rescheduling, Reserved, RunsAfter,
-    Session, SharedUse, Stages, Task, TaskState, Token, TokenUse, Update, UpdateState, User,
+    Act, Admission, Cell, Changing, Content, Counts, Credentials, Demand, Drain, EnableRefused,
+    FailureDomain, File, Health, Holder, Inputs, Job, JobParts, JobState, KeptRuntimes, LastBackup,
+    LastIncarnation, LeftOut, Lock, LockSession, Machine, MachineState, MachineTasks, Metering,
+    NoAddress, NoVolume, Notices, PastVersion, Phase, Placement, QueueState, Replica, ReplicaToken,
+    Rescheduling, Reserved, RunsAfter,
+    Session, SharedUse, Stages, Task, TaskState, Token, TokenUse, Update,
+    UpdateState, User,
     VersionEnd, Volume, VolumeAsk, crashes,
 };
 

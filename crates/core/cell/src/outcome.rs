@@ -7,6 +7,7 @@ use model::{InstanceId, MachineId, TaskId};
 use thiserror::Error;
 
 use crate::lifecycle::{NotAStep, Stage};
+use crate::state::EnableRefused;
 use crate::unschedulable::UnschedulableReason;
 use crate::{Rejection, Reply};
 
@@ -33,6 +34,8 @@ pub enum Outcome {
     Request(Result<Reply, Rejection>),
     /// For a scheduler: one result for each of its assignments.
     Assigned(Vec<Result<(), AssignmentRefused>>),
+    /// For a scheduler: one result for each job of which it has enabled tasks.
+    Enabled(Vec<Result<(), EnableRefused>>),
     /// For a machine: the observations that were rejected, by position.
     Observed(Vec<(usize, ObservationRefused)>),
 }

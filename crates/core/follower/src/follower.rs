@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use batch::{Admission, AdmissionPass};
 use cell::{Assignment, Cell, Op};
-use model::{CellCopy, HeldPackage, InstanceId, LogIndex, MachineId, Span, Term, Time};
+use model::{CellCopy, Enabled, HeldPackage, InstanceId, LogIndex, MachineId, Span, Term, Time};
 use scheduler::Scheduler;
 use thiserror::Error;
 
@@ -46,7 +47,7 @@ pub enum Input {
     Decided {
         /// The number of the proposal.
         number: u64,
-        /// Whether any of its assignments was rejected.
+        /// Whether anything in it was rejected.
         rejected: bool,
     },
     /// It is not known what became of a proposal, and the stream is open.
@@ -68,7 +69,7 @@ pub enum Effect {
         /// The copy that is there: the records after it are enough.
         has: Option<CellCopy>,
     },
-    /// Propose assignments to the replica that is followed, and wait for the answer for at most
+    /// Propose a plan to the replica that is followed, and wait for the answer for at most
     /// [`PROPOSAL_TIMEOUT`]: [`Input::Decided`] or [`Input::Undecided`]. The answer of the one before
     /// is not awaited any more.
     Propose(Proposal),
@@ -83,6 +84,8 @@ pub struct Proposal {
     pub made_at: LogIndex,
     /// When the pass that made them began.
     pub began: Time,
+    /// What is enabled of the batch queue; each is accepted or rejected on its own.
+    pub enabled: Vec<Enabled>,
     /// The assignments; each is accepted or rejected on its own.
     pub assignments: Vec<Assignment>,
 }
@@ -129,6 +132,7 @@ enum ReplicaStream {
 #[derive(Debug)]
 struct Copied {
     scheduler: Scheduler,
+    admission: Admission,
     is: CellCopy,
 }
 
@@ -136,6 +140,7 @@ struct Copied {
 #[derive(Debug)]
 struct Proposed {
     number: u64,
+    enabled: Vec<Enabled>,
     instances: Vec<InstanceId>,
     until: Time,
 }
@@ -195,9 +200,10 @@ impl Follower {
                 // What was proposed is in the image, or is proposed again.
                 self.proposed = None;
                 self.held.retain(|machine, _| cell.machine(*machine).is_some());
+                let admission = Admission::of(&cell);
                 let mut scheduler = Scheduler::new(*cell);
                 self.held.iter().for_each(|(machine, held)| scheduler.set_held(*machine, held));
-                self.copy = Some(Copied { scheduler, is });
+                self.copy = Some(Copied { scheduler, admission, is });
                 self.open(now);
             }
             Input::Resumed if self.copy.is_some() => self.open(now),
@@ -276,7 +282,8 @@ impl Follower {
             return Err(OutOfOrder { received: index, expected });
         }
         let (at, op) = operation.unwrap_or((copy.scheduler.cell().time(), Op::Nothing));
-        copy.scheduler.follow(at, &op);
+        let applied = copy.scheduler.follow(at, &op);
+        copy.admission.follow(copy.scheduler.cell(), &op, &applied);
         (copy.is.index, copy.is.term) = (index, term);
         Ok(())
     }
@@ -302,6 +309,7 @@ impl Follower {
 
     fn give_up(&mut self, now: Time, proposed: Proposed) {
         if let Some(copy) = &mut self.copy {
+            copy.admission.not_judged(copy.scheduler.cell(), proposed.enabled);
             copy.scheduler.not_judged(proposed.instances);
         }
         self.rest(now);
@@ -318,16 +326,18 @@ impl Follower {
             self.next_pass = Some(self.rest_until);
             return None;
         }
-        let plan = self.copy.as_mut()?.scheduler.pass(now);
-        self.next_pass = plan.next;
-        if plan.assignments.is_empty() {
+        let copy = self.copy.as_mut()?;
+        let AdmissionPass { enabled, next } = copy.admission.pass(copy.scheduler.cell(), now);
+        let plan = copy.scheduler.pass(now);
+        self.next_pass = plan.next.into_iter().chain(next).min();
+        if plan.assignments.is_empty() && enabled.is_empty() {
             return None;
         }
         self.proposals += 1;
         let (number, until) = (self.proposals, now + PROPOSAL_TIMEOUT);
         let instances = plan.assignments.iter().map(|assignment| assignment.instance).collect();
-        self.proposed = Some(Proposed { number, instances, until });
+        self.proposed = Some(Proposed { number, enabled: enabled.clone(), instances, until });
         let (made_at, assignments) = (plan.made_at, plan.assignments);
-        Some(Proposal { number, made_at, began: now, assignments })
+        Some(Proposal { number, made_at, began: now, enabled, assignments })
     }
 }

@@ -10,8 +10,11 @@
 //! or got no answer it rests for a moment, in which the copy catches up: the same plan from the same copy
 //! would be rejected again.
 //!
+//! Beside the scheduler it owns the batch queue (`batch`): what that enables is proposed with the assignments of the
+//! same tick, and placed once it is committed.
+//!
 //! Deliberately absent: connections, bytes, and a clock (the driver's); which replicas there are; the
-//! passes themselves (`scheduler`).
+//! passes themselves (`scheduler`, `batch`).
 
 mod follower;
 

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use cell::{Assignment, Cell, LEVEL, Mutation, Op, Outcome, RequestId, Reservation};
 use master::{Answer, Poll};
 use model::{
-    CellName, DirectoryId, Level, LogIndex, MachineId, ReplicaId, RestoreEpoch, SchedulerName,
-    Span, Term, Time, UserName,
+    CellName, DirectoryId, Enabled, Level, LogIndex, MachineId, ReplicaId, RestoreEpoch,
+    SchedulerName, Span, Term, Time, UserName,
 };
 use thiserror::Error;
 
@@ -59,6 +59,8 @@ pub struct Bootstrap {
     pub administrator: UserName,
     /// Whether quota is metered from the start, so that jobs without quota are rejected.
     pub quota: bool,
+    /// Whether best-effort batch jobs wait in the batch queue from the start.
+    pub queue: bool,
 }
 
 /// The state recovered from the disk.
@@ -115,6 +117,8 @@ pub enum Input {
     Enrolment(Ticket, Op),
     /// A scheduler's proposal.
     Propose(Ticket, SchedulerName, Vec<Assignment>, Option<Time>),
+    /// Decide which tasks of the batch queue are enabled, as a scheduler proposes.
+    Enable(Ticket, SchedulerName, Vec<Enabled>),
     /// A linearizable read.
     Read(Ticket),
     /// A message of another replica.

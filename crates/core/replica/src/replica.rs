@@ -353,6 +353,9 @@ impl<C: Codec> Replica<C> {
             Input::Propose(ticket, by, assignments, began) => {
                 self.request(now, ticket, &Op::Assign { by, assignments, began }, outputs);
             }
+            Input::Enable(ticket, by, enabled) => {
+                self.request(now, ticket, &Op::Enable { by, enabled }, outputs);
+            }
             Input::Read(ticket) => match self.reads.len() < self.settings.waiting_max {
                 true => self.reads.ask(ticket),
                 false => outputs.push(Output::Refused(ticket, Refusal::Overloaded)),
@@ -676,6 +679,10 @@ impl<C: Codec> Replica<C> {
         let quota = self.bootstrap.as_ref().is_some_and(|bootstrap| bootstrap.quota);
         if quota && self.cell.is_untouched() && !self.cell.metering().on {
             self.propose(now, &Op::MeterQuota, None);
+        }
+        let queue = self.bootstrap.as_ref().is_some_and(|bootstrap| bootstrap.queue);
+        if queue && self.cell.is_untouched() && !self.cell.queue_settings().on {
+            self.propose(now, &Op::SwitchQueueOn, None);
         }
     }
 

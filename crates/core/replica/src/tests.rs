@@ -81,7 +81,7 @@ impl World {
         let entries = disk.clone();
         let recovered = Recovered { entries, hard_state, ..Recovered::default() };
         let name = CellName::new("dev").expect("a name");
-        let bootstrap = Some(Bootstrap { name, administrator: user(), quota: false });
+        let bootstrap = Some(Bootstrap { name, administrator: user(), quota: false, queue: false });
         let replica = Replica::new(settings, table.clone(), now, recovered, bootstrap);
         let replica = replica.expect("settings are good");
         let (pending, outputs) = (vec![], vec![]);

@@ -21,14 +21,17 @@ use cell::{
     IssueToken, Kill, MeterQuota, MoveReason, MoveTask, Mutation, OpenLockSession, Oversell,
     RecordBackup, ReleaseLock, RemoveMachine, RemoveReplica, RenewLockSession, ResizeJob,
     RestartJob, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, Service, SetAttributes,
-    SetCapability, SetLimits, SetPackage, SetPlatform, SetService, UndrainMachine, UpdateAction,
+    SetCapability, SetLimits, SetPackage, SetPlatform, SetQueuePolicy, SetQueueWeight, SetService, UndrainMachine,
+    UpdateAction,
     UpdateJob, UseCapability, WriteFile,
 };
 use model::{
-    Band, Bytes, Capability, CollectionId, Digest, FilePath, GcuFactor, Generation, GrantId,
+    Band, Bytes, Capability, CollectionId, Digest, Dimension, FilePath, GcuFactor, Generation, GrantId,
     JobName, LabelQuery, LockMode, LockSessionId, LogIndex, MachineName, MilliCores, Package,
-    PackageId, PackageKind, PackageReaders, PackageReference, PortName, ReplicaId, Resources,
-    Sequencer, Serial, Span, TaskId, TaskIndex, TaskSelection, Time, UserName, Version,
+    PackageId, PackageKind, PackageReaders, PackageReference, PoorestUser, PortName, QueueSettings,
+    ReplicaId, Resources,
+    Sequencer, Serial, ShareWeights, Span, TaskId, TaskIndex, TaskSelection, Time,
+    UserName, Version,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -478,6 +481,7 @@ fn packages(values: &Values, package: &BoxedStrategy<PackageId>) -> BoxedStrateg
 
 fn quota(values: &Values) -> BoxedStrategy<Mutation> {
     let (user, capability) = (values.user.clone(), values.capability.clone());
+    let weights = (values.user.clone(), share_weights());
     let set = (user, capability, prop::bool::weighted(0.7));
     prop_oneof![
         6 => mutation!(values, GrantQuota {
@@ -486,6 +490,8 @@ fn quota(values: &Values) -> BoxedStrategy<Mutation> {
         2 => mutation!(values, RevokeQuota { grant: grant }),
         1 => mutation!(values, Oversell { band: band, percent: percent }),
         2 => prop::bool::weighted(0.8).prop_map(|on| Mutation::MeterQuota(MeterQuota { on })),
+        1 => queue_settings().prop_map(|settings| SetQueuePolicy(settings).into()),
+        1 => weights.prop_map(|(user, weights)| SetQueueWeight { user, weights }.into()),
         6 => set.prop_map(|(user, capability, granted)| {
             Mutation::SetCapability(SetCapability { user, capability, granted })
         }),
@@ -493,6 +499,27 @@ fn quota(values: &Values) -> BoxedStrategy<Mutation> {
         1 => (0..200_u64).prop_map(|index| RecordBackup { index: LogIndex(index) }.into()),
     ]
     .boxed()
+}
+
+/// Settings of the batch queue, of which some are out of bounds.
+fn queue_settings() -> impl Strategy<Value = QueueSettings> {
+    let span = || (0..40_000_000_u64).prop_map(Span::from_secs);
+    let half_life = prop::option::of(span());
+    let on = prop::bool::weighted(0.7);
+    let poorest = select(&PoorestUser::ALL[..]);
+    (on, poorest, half_life, span()).prop_map(|(on, poorest, half_life, assumed_runtime)| {
+        QueueSettings { on, poorest, half_life, assumed_runtime }
+    })
+}
+
+/// Any weights.
+fn share_weights() -> impl Strategy<Value = ShareWeights> {
+    let weight = (select(&Dimension::ALL[..]), ShareWeights::RANGE);
+    let weigh = |weights: ShareWeights, (dimension, weight)| {
+        weights.with(dimension, weight).unwrap_or(weights)
+    };
+    prop::collection::vec(weight, 0..3)
+        .prop_map(move |all| all.into_iter().fold(ShareWeights::default(), weigh))
 }
 
 /// An endless, deterministic sequence of mutations for a seed.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use cell::{AddMachine, Assignment, Cell, MemberChange, Observation, Op, RequestId, Reservation};
 use model::{
-    Bytes, CellName, CollectionId, DirectoryId, End, FinalUsage, InstanceId, KeyDigest, Level,
-    MachineId, MachineName, MachineReport, NoticeDelivery, ReplicaId, Resources, SchedulerName,
-    SessionId, Span, StartLatency, StartPart, Time,
+    Bytes, CellName, CollectionId, DirectoryId, Enabled, End, FinalUsage, InstanceId, KeyDigest,
+    Level, MachineId, MachineName, MachineReport, NoticeDelivery, ReplicaId, Resources,
+    SchedulerName, SessionId, Span, StartLatency, StartPart, Time,
 };
 
 use crate::language::not_a_line;
@@ -32,6 +32,12 @@ pub(crate) enum Line {
     Request(Request),
     /// A machine is added unless it exists, and describes itself.
     Machine { name: MachineName, address: String, report: Arc<MachineReport> },
+}
+
+/// Tasks of a job: `7=3`.
+fn enabled(text: &str) -> Result<Enabled, ScriptError> {
+    let (job, tasks) = option(text)?;
+    Ok(Enabled { job: CollectionId(number(job)?), tasks: small_number(tasks)? })
 }
 
 /// Where the names in a line are looked up.
@@ -124,6 +130,12 @@ impl Names<'_> {
             }
             ["level", to] => Op::RaiseLevel { to: level(to)? },
             ["metered"] => Op::MeterQuota,
+            ["queueing"] => Op::SwitchQueueOn,
+            ["enable", jobs @ ..] => {
+                let enabled = jobs.iter().map(|text| enabled(text));
+                let enabled = enabled.collect::<Result<_, _>>()?;
+                Op::Enable { by: SchedulerName::main(), enabled }
+            }
             ["member", id, to] => {
                 Op::ChangeMember { replica: replica(id)?, to: member_change(to)? }
             }

@@ -6,12 +6,12 @@ use cell::{
     AddMachine, AddReplica, AddUser, EndSaver, ExecEnd, ForgetJob, GrantQuota, IssueReplicaToken,
     IssueToken, Kill, MeterQuota, Mutation, Oversell, RecordBackup, RecordExec, RemoveMachine,
     RemoveReplica, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes,
-    SetCapability, SetLogs, SetNoticeMax, SetPacking, SetPlatform, SetReclamation, UndrainMachine,
-    UseCapability,
+    SetCapability, SetLogs, SetNoticeMax, SetPacking, SetPlatform, SetQueuePolicy, SetQueueWeight,
+    SetReclamation, UndrainMachine, UseCapability,
 };
 use model::{
-    Address, CollectionId, GrantId, LogIndex, MachineName, ReplicaId, Resources, Span, Time,
-    UserName,
+    Address, CollectionId, Dimension, GrantId, LogIndex, MachineName, PoorestUser, QueueSettings,
+    ReplicaId, Resources, ShareWeights, Span, Time, UserName,
 };
 use spec::LogSettings;
 
@@ -21,6 +21,39 @@ use crate::words::{
     split, user, validity, value,
 };
 use crate::{ScriptError, job_spec, locks, packages, secrets, services, update, volumes};
+
+fn queue_settings(on: &str, options: &[&str]) -> Result<QueueSettings, ScriptError> {
+    let mut settings = QueueSettings { on: on_or_off(on)?, ..QueueSettings::default() };
+    for text in options {
+        if let Ok(poorest) = text.parse::<PoorestUser>() {
+            settings.poorest = poorest;
+            continue;
+        }
+        match option(text)? {
+            ("half-life", span) => settings.half_life = Some(seconds(span)?),
+            ("assumed", span) => settings.assumed_runtime = seconds(span)?,
+            (key, _) => return Err(no_such_option(key, &["half-life", "assumed"])),
+        }
+    }
+    Ok(settings)
+}
+
+fn share_weights(weights: &[&str]) -> Result<ShareWeights, ScriptError> {
+    let mut all = ShareWeights::default();
+    for text in weights {
+        let (name, weight) = option(text)?;
+        let dimension = match name {
+            "cpu" => Dimension::Cpu,
+            "ram" => Dimension::Ram,
+            "disk" => Dimension::Disk,
+            "disk-rate" => Dimension::DiskRate,
+            _ => return Err(no_such_option(name, &["cpu", "ram", "disk", "disk-rate"])),
+        };
+        let weighed = all.with(dimension, small_number(weight)?);
+        all = weighed.map_err(|_| not(weight, "a weight in thousandths"))?;
+    }
+    Ok(all)
+}
 
 /// Who asks for everything that is not about a job, unless the line says otherwise.
 const ADMINISTRATOR: &str = "root";
@@ -151,6 +184,10 @@ fn administration(words: &[&str]) -> Result<Mutation, ScriptError> {
         ["revoke", id] => RevokeQuota { grant: GrantId(number(id)?) }.into(),
         ["oversell", name, percent] => {
             Oversell { band: band(name)?, percent: small_number(percent)? }.into()
+        }
+        ["queue", on, options @ ..] => SetQueuePolicy(queue_settings(on, options)?).into(),
+        ["weight", name, weights @ ..] => {
+            SetQueueWeight { user: user(name)?, weights: share_weights(weights)? }.into()
         }
         ["meter", on] => MeterQuota { on: on_or_off(on)? }.into(),
         [verb @ ("allow-to" | "forbid"), name, capability] => SetCapability {

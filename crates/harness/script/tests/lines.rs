@@ -54,6 +54,8 @@ const LINES: &[&str] = &[
     "revoke 1",
     "oversell mid 150",
     "meter on",
+    "queue on skipped half-life=60 assumed=60",
+    "weight ana cpu=2000 ram=1 disk=1000000 disk-rate=7",
     "allow-to ana administer-jobs",
     "forbid ana administer-jobs",
     "use administer-jobs 1",
@@ -102,6 +104,8 @@ const LINES: &[&str] = &[
     "forget 1 2",
     "level 1",
     "metered",
+    "queueing",
+    "enable 7=3 8=1",
     "step 1 2 change=0 passed=1 skip=2 fail=1-0-1 finish close",
     "evict m1 1-0-1 1-1-1",
     "relieve m1 1-0-1",
@@ -173,6 +177,11 @@ fn a_bad_line_is_explained_and_changes_nothing() {
         "grant ana gold",
         "grant ana mid gpu=1",
         "meter maybe",
+        "queue maybe",
+        "queue on sometimes=1",
+        "weight ana cpu=0",
+        "weight ana gpu=1",
+        "enable 7",
         "allow-to ana everything",
         "at noon",
         "machine m1 speed=9",
@@ -268,6 +277,16 @@ fn a_bad_line_is_explained_and_changes_nothing() {
         there is no option 'gpu': use cpu, ram, disk, from, until
         > meter maybe
         'maybe' is not on or off
+        > queue maybe
+        'maybe' is not on or off
+        > queue on sometimes=1
+        there is no option 'sometimes': use half-life, assumed
+        > weight ana cpu=0
+        '0' is not a weight in thousandths
+        > weight ana gpu=1
+        there is no option 'gpu': use cpu, ram, disk, disk-rate
+        > enable 7
+        '7' is not KEY=VALUE
         > allow-to ana everything
         'everything' is not a capability: use one of administer-jobs, grant-quota, drain-machines, no-estimation, kernel-features, exec-tasks, autoscale, administer-cell, save-checkpoints, static-ports
         > at noon

@@ -75,6 +75,8 @@ pub enum InjectedBug {
     StaleMount,
     /// The leader tells no task that its secret, or an address that it has, has changed.
     ForgottenRotation,
+    /// What a scheduler enables of the batch queue never gets into the log, and the scheduler is told that it did.
+    StarvedQueue,
     /// A machine keeps a secret after its task has ended, or the secret was deleted.
     SecretAfterRemoval,
 }
@@ -115,6 +117,7 @@ impl InjectedBug {
         Self::StaleMount,
         Self::ForgottenRotation,
         Self::SecretAfterRemoval,
+        Self::StarvedQueue,
     ];
 }
 
@@ -154,7 +157,8 @@ pub(crate) fn proposed(injected_bug: InjectedBug, cell: &Cell, op: &Op) -> Op {
                 one.amount.ram.0 /= 8;
             }
         }
-        (InjectedBug::ForgottenRotation, Op::TellInputs { .. }) => op = Op::Nothing,
+        (InjectedBug::ForgottenRotation, Op::TellInputs { .. })
+        | (InjectedBug::StarvedQueue, Op::Enable { .. }) => op = Op::Nothing,
         (InjectedBug::ForgottenEviction, Op::EvictDraining { instances, .. }) => instances.clear(),
         _ => {}
     }

@@ -143,6 +143,7 @@ pub(crate) enum Event {
         number: u64,
         /// When the pass that made it began.
         began: Time,
+        enabled: Vec<model::Enabled>,
         assignments: Vec<cell::Assignment>,
     },
     /// The rival scheduler takes its turn.
@@ -196,6 +197,8 @@ pub struct World<C: Codec> {
     pub(crate) checks: Rc<RefCell<Checks>>,
     /// All replicas that ever existed, by position.
     pub(crate) masters: Vec<MasterHost<C>>,
+    /// Whether the cell has a batch queue, as it has with some seeds.
+    has_queue: bool,
     pub(crate) operator: Operator,
     /// Snapshots in flight, by number.
     pub(crate) snapshots: BTreeSet<u64>,
@@ -259,6 +262,7 @@ impl<C: Codec> World<C> {
             checks,
             masters,
             operator: Operator::new(setting.seed, setting.replicas, every),
+            has_queue: setting.seed % 3 == 1,
             snapshots: BTreeSet::new(),
             machines,
             scheduler: SchedulerHost::default(),
@@ -411,8 +415,8 @@ impl<C: Codec> World<C> {
             Event::Reads => self.reads(),
             Event::ReadAsked { host } => self.read_asked(host),
             Event::Asked(asked) => self.asked(*asked),
-            Event::Proposed { host, incarnation, number, began, assignments } => {
-                self.proposed(host, incarnation, number, began, assignments);
+            Event::Proposed { host, incarnation, number, began, enabled, assignments } => {
+                self.enabled(host, incarnation, number, enabled, (began, assignments));
             }
             Event::Told(told) => self.told(*told),
             Event::GivesUp { client, attempt } => self.gives_up(client, attempt),

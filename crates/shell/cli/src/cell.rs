@@ -13,6 +13,7 @@ use super::ListArgs;
 use super::log_settings::{self, LogsArgs};
 use super::notice_max::{self, NoticeMaxArgs};
 use super::packing::{self, PolicyArgs};
+use super::queue_settings::{self, QueueArgs, WeightArgs};
 use super::reclaim::{self, ReclaimArgs};
 use super::secret;
 use super::show::{self, Printer};
@@ -53,6 +54,15 @@ enum Command {
     /// A task has its own notice between SIGTERM and SIGKILL, at most this one: when it is killed, drained,
     /// updated or preempted. It also shortens the time of tasks that are being stopped already.
     NoticeMax(NoticeMaxArgs),
+    /// Show how the batch queue decides, or change that.
+    ///
+    /// Best-effort batch jobs wait in the queue until it is their user's turn and there is room: the user with the
+    /// smallest share is next.
+    Queue(QueueArgs),
+    /// Set the weights of a user in the batch queue.
+    ///
+    /// Twice the weight is twice the share. Without weights, the user has 1 in every resource, as at first.
+    Weight(WeightArgs),
     /// Make a new key, and seal all secrets with it.
     ///
     /// Every master must answer, so that each has the new key. Masters delete the old one when nothing is
@@ -75,6 +85,8 @@ pub(super) fn cell(cell: Target<'_>, args: &CellArgs) -> Done {
         Some(Command::Reclaim(args)) => reclaim::reclaim(cell, args),
         Some(Command::Policy(args)) => packing::policy(cell, args),
         Some(Command::NoticeMax(args)) => notice_max::notice_max(cell, args),
+        Some(Command::Queue(args)) => queue_settings::queue(cell, args),
+        Some(Command::Weight(args)) => queue_settings::set_weight(cell, args),
         Some(Command::RotateKey) => secret::rotate_key(cell),
         Some(Command::ResumeRescheduling) => resume(cell),
     }

@@ -33,6 +33,7 @@ mod package;
 mod packing;
 mod plan;
 mod prune;
+mod queue_settings;
 mod quota;
 mod reclaim;
 mod registry_image;

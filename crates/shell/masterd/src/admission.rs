@@ -102,7 +102,8 @@ impl RequestClass {
             Request::Mutate(..)
             | Request::OpenSession(_)
             | Request::Enrolment(_)
-            | Request::Propose(..) => Self::Change,
+            | Request::Propose(..)
+            | Request::Enable(..) => Self::Change,
         }
     }
 

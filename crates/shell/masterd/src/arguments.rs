@@ -131,25 +131,24 @@ pub fn start(replica: ReplicaArgs, args: MasterArgs) -> anyhow::Result<()> {
     let listener = args.listen.listener()?;
     let address = args.address.map_or_else(|| reached_at(&listener), Ok)?;
     let host = args.sigma_host.unwrap_or_else(|| host_of(&address).to_owned());
-    let options = Options {
-        directory: replica.dir,
-        existing: replica.existing,
-        bootstrap: replica.name.zip(replica.administrator).map(|(name, administrator)| Bootstrap {
-            name,
-            administrator,
-            quota: true,
-        }),
-        join: replica.join,
-        address,
-        level: Level(args.level),
-        settings: args.reclaim.settings(args.silence.settings()),
-        history: Retention::new(args.history_bytes.0, args.history_age),
-        events: Retention::new(args.events_bytes.0, args.events_age),
-        validity: args.certificate_validity,
-        task_metrics: args.task_metrics,
-        usage_history_interval: args.usage_history.interval(),
-        dns: args.dns.map(|address| DnsOptions { address, domain: args.dns_domain }),
-        sigma: args.sigma.map(|address| SigmaOptions { address, host }),
-    };
+    let options =
+        Options {
+            directory: replica.dir,
+            existing: replica.existing,
+            bootstrap: replica.name.zip(replica.administrator).map(|(name, administrator)| {
+                Bootstrap { name, administrator, quota: true, queue: true }
+            }),
+            join: replica.join,
+            address,
+            level: Level(args.level),
+            settings: args.reclaim.settings(args.silence.settings()),
+            history: Retention::new(args.history_bytes.0, args.history_age),
+            events: Retention::new(args.events_bytes.0, args.events_age),
+            validity: args.certificate_validity,
+            task_metrics: args.task_metrics,
+            usage_history_interval: args.usage_history.interval(),
+            dns: args.dns.map(|address| DnsOptions { address, domain: args.dns_domain }),
+            sigma: args.sigma.map(|address| SigmaOptions { address, host }),
+        };
     crate::run(&options, listener)
 }

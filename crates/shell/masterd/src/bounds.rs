@@ -12,7 +12,7 @@ pub(super) fn check(ask: &Request) -> Result<(), String> {
             mutation.within_bounds().map_err(|why| diagnostics::of_mutation(mutation, &why))?;
         }
         Request::Enrolment(op) => op.within_bounds().map_err(|why| diagnostics::sentence(&why))?,
-        Request::OpenSession(_) | Request::Propose(..) => {}
+        Request::OpenSession(_) | Request::Propose(..) | Request::Enable(..) => {}
     }
     address(ask).map_or(Ok(()), check_address)
 }
@@ -27,6 +27,9 @@ fn address(ask: &Request) -> Option<&str> {
     match ask {
         Request::Mutate(_, _, mutation) => mutation.address(),
         Request::Enrolment(Op::Enrol { address, .. }) => Some(address),
-        Request::Enrolment(_) | Request::OpenSession(_) | Request::Propose(..) => None,
+        Request::Enrolment(_)
+        | Request::OpenSession(_)
+        | Request::Propose(..)
+        | Request::Enable(..) => None,
     }
 }

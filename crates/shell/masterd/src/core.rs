@@ -228,6 +228,7 @@ impl Thread {
                         Input::Request(ticket, id, by.user, mutation)
                     }
                     Request::Enrolment(op) => Input::Enrolment(ticket, op),
+                    Request::Enable(by, enabled) => Input::Enable(ticket, by, enabled),
                     Request::Propose(by, assignments, began) => {
                         Input::Propose(ticket, by, assignments, began)
                     }

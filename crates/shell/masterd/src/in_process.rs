@@ -149,6 +149,7 @@ impl InProcessReplica {
                 name: CellName::new(NAME)?,
                 administrator: UserName::new(NAME)?,
                 quota: true,
+                queue: true,
             })
         });
         let kept = Retention::new(KEPT.0, KEPT.1);

@@ -1,7 +1,7 @@
 //! The requests to the core, and their principals.
 
 use cell::{Assignment, Mutation, Op, RequestId};
-use model::{SchedulerName, Serial, Time, UserName};
+use model::{Enabled, SchedulerName, Serial, Time, UserName};
 
 use crate::caller::Caller;
 
@@ -25,6 +25,8 @@ pub(crate) enum Request {
     Enrolment(Op),
     /// Decide about proposed assignments.
     Propose(SchedulerName, Vec<Assignment>, Option<Time>),
+    /// Decide about tasks of the batch queue that are proposed to be enabled.
+    Enable(SchedulerName, Vec<Enabled>),
 }
 
 impl Request {
@@ -39,7 +41,7 @@ impl Request {
                 | Op::JoinReplica { token: serial, .. }
                 | Op::RenewMachine { old: serial, .. },
             ) => Some(Principal::Certificate(*serial)),
-            Self::Enrolment(_) | Self::Propose(..) => None,
+            Self::Enrolment(_) | Self::Propose(..) | Self::Enable(..) => None,
         }
     }
 }

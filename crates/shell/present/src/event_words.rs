@@ -5,7 +5,7 @@ use api::v1;
 use event::{
     Actor, EventKind, EvictionCause, KillReason, MoveReason, PendingCause, StopReason, Subject,
 };
-use model::{End, FinalUsage, Grant, PackageReaders, StartPart};
+use model::{End, FinalUsage, Grant, PackageReaders, QueueSettings, StartPart};
 use process::moment::shown;
 use spec::LogSettings;
 
@@ -32,6 +32,14 @@ impl EventWords {
         let name = record.event.kind.name();
         Self { subject: subject(&record), name, detail, by: by(&record) }
     }
+}
+
+/// The settings of the batch queue: `on, the poorest user is waited for, half-life 1 d, runtimes of 1 h assumed`.
+fn queue_settings(settings: &QueueSettings) -> String {
+    let QueueSettings { on, poorest, half_life, assumed_runtime } = settings;
+    let on = if *on { "on" } else { "off" };
+    let half_life = half_life.map(|span| format!(", half-life {span}")).unwrap_or_default();
+    format!("{on}, the poorest user is {poorest}{half_life}, runtimes of {assumed_runtime} assumed")
 }
 
 /// A text that others wrote, on one line: control characters are escaped; quotes and backslashes
@@ -269,6 +277,8 @@ fn detail(record: &Record) -> String {
         EventKind::Reclamation(setting) => setting.to_string(),
         EventKind::Packing(policy) => policy.to_string(),
         EventKind::NoticeMax(most) => most.to_string(),
+        EventKind::QueueSettings(settings) => queue_settings(settings),
+        EventKind::QueueWeights { user, weights } => format!("{user}: {weights}"),
         EventKind::LogSettings(LogSettings { keep, max, machine }) => {
             let machine = machine.map(|bytes| format!(", {bytes} on each machine"));
             format!("{keep}, {max} of each task{}", machine.unwrap_or_default())

@@ -12,7 +12,7 @@ use anyhow::Context;
 use api::v1;
 use cell::{Cell, Mutation, Op};
 use follower::{Effect, Follower, Input, OutOfOrder, PROPOSAL_TIMEOUT, Proposal};
-use model::{CellCopy, Level, LogIndex, Term, Time};
+use model::{CellCopy, Enabled, Level, LogIndex, Term, Time};
 use process::clock::Clock;
 use process::renewal::{self, Masters, Renewed};
 use process::{joining, notify, shutdown};
@@ -320,12 +320,14 @@ async fn propose(
     mut client: SchedulingClient<Channel>,
     proposal: Proposal,
 ) -> (Proposal, ProposalOutcome) {
-    tracing::debug!("proposing {} at {}", proposal.assignments.len(), proposal.made_at);
+    let (number, jobs) = (proposal.assignments.len(), proposal.enabled.len());
+    tracing::debug!("proposing {number}, and tasks of {jobs} jobs, at {}", proposal.made_at);
     let mut request = tonic::Request::new(v1::ProposeRequest {
         made_at: proposal.made_at.0,
         assignments: proposal.assignments.iter().map(Into::into).collect(),
         scheduler: String::new(),
         began: Some(proposal.began.0),
+        enabled: proposal.enabled.iter().copied().map(Into::into).collect(),
     });
     request.set_timeout(PROPOSAL_TIMEOUT.to_std());
     let outcome = client.propose(request).await;
@@ -343,7 +345,14 @@ fn answer(proposal: &Proposal, outcome: ProposalOutcome) -> anyhow::Result<Input
                     tracing::info!("{} was rejected: {cause}", assignment.instance);
                 }
             }
-            let rejected = response.refused.iter().any(|cause| !cause.is_empty());
+            for (enabled, cause) in proposal.enabled.iter().zip(&response.enabled_refused) {
+                if !cause.is_empty() {
+                    let Enabled { job, tasks } = enabled;
+                    tracing::info!("{tasks} tasks of job {job} were not enabled: {cause}");
+                }
+            }
+            let mut causes = response.refused.iter().chain(&response.enabled_refused);
+            let rejected = causes.any(|cause| !cause.is_empty());
             Ok(Input::Decided { number, rejected })
         }
         Err(status) => {

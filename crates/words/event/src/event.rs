@@ -6,8 +6,9 @@ use std::sync::Arc;
 use model::{
     Band, Capability, Certificate, CollectionId, End, FilePath, FinalUsage, GcuFactor, Grant,
     InstanceId, JobName, Level, LockMode, LockSessionId, LogIndex, MachineId, MachineName,
-    MachineVolume, MemberChange, Package, PackageId, PackingPolicy, Reclamation, ReplicaId,
-    Resources, SchedulerName, SecretName, Serial, Service, Shortage, Span, StartLatency, UserName,
+    MachineVolume, MemberChange, Package, PackageId, PackingPolicy, QueueSettings, Reclamation, ReplicaId,
+    Resources, SchedulerName, SecretName, Serial, Service, ShareWeights, Shortage, Span,
+    StartLatency, UserName,
     Version, VolumeClaim, VolumeName,
 };
 
@@ -446,6 +447,15 @@ pub enum EventKind {
         /// Whether it is on.
         on: bool,
     },
+    /// The settings of the batch queue changed.
+    QueueSettings(QueueSettings),
+    /// The weights of a user in the batch queue changed.
+    QueueWeights {
+        /// The user.
+        user: UserName,
+        /// The new weights.
+        weights: ShareWeights,
+    },
     /// A user was granted a capability.
     CapabilityGranted {
         /// The user.
@@ -647,6 +657,8 @@ impl EventKind {
             Self::QuotaRevoked(_) => "REVOKE_QUOTA",
             Self::Oversell { .. } => "OVERSELL",
             Self::Metering { .. } => "METER_QUOTA",
+            Self::QueueSettings(_) => "SET_QUEUE",
+            Self::QueueWeights { .. } => "SET_WEIGHTS",
             Self::CapabilityGranted { .. } => "GRANT_CAPABILITY",
             Self::CapabilityRevoked { .. } => "REVOKE_CAPABILITY",
             Self::CapabilityUsed { .. } => "USE_CAPABILITY",

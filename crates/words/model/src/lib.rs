@@ -26,6 +26,7 @@ mod package;
 mod packing;
 mod path;
 mod priority;
+mod queue;
 mod random;
 mod reclamation;
 mod resources;
@@ -76,6 +77,7 @@ pub use path::{
 pub use priority::{
     Appclass, Band, Priority, PriorityError, SchedulingClass, SchedulingClassError,
 };
+pub use queue::{BadWeight, Enabled, PoorestUser, QueueSettings, ShareWeights};
 pub use random::Random;
 pub use reclamation::Reclamation;
 pub use resources::{Bytes, Dimension, GcuFactor, MilliCores, Permille, QuantityError, Resources};

@@ -80,6 +80,7 @@ mod platforms;
 mod ports;
 mod printed;
 mod problems;
+mod queue;
 mod quota;
 mod readiness;
 mod reasons;

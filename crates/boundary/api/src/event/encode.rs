@@ -334,6 +334,23 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
             wire.text(1, band.name());
             wire.number(2, (*percent).into());
         }),
+        EventKind::QueueSettings(settings) => wire.message(302, |wire| {
+            wire.number(1, settings.on.into());
+            wire.text(2, settings.poorest.name());
+            if let Some(half_life) = settings.half_life {
+                wire.message(3, |wire| span(wire, half_life));
+            }
+            wire.message(4, |wire| span(wire, settings.assumed_runtime));
+        }),
+        EventKind::QueueWeights { user, weights } => wire.message(303, |wire| {
+            wire.text(1, user.as_str());
+            wire.message(2, |wire| {
+                let tags = 1..;
+                tags.zip(weights.each()).for_each(|(tag, (_, weight))| {
+                    wire.number(tag, weight.into());
+                });
+            });
+        }),
         EventKind::Metering { on } => wire.given_number(53, u64::from(*on)),
         EventKind::CapabilityGranted { user, capability } => wire.message(54, |wire| {
             wire.text(1, user.as_str());

@@ -273,6 +273,10 @@ impl From<&EventKind> for Kind {
                 Self::Oversell(message::Oversell { band: band.to_string(), percent: *percent })
             }
             EventKind::Metering { on } => Self::Metering(*on),
+            EventKind::QueueSettings(settings) => Self::QueueSettings(settings.into()),
+            EventKind::QueueWeights { user, weights } => {
+                Self::QueueWeights(crate::queue_settings::user_weights(user, weights))
+            }
             EventKind::CapabilityGranted { user, capability } => {
                 Self::CapabilityGranted(held(user, *capability))
             }
@@ -511,6 +515,14 @@ impl TryFrom<Kind> for EventKind {
                 percent: oversell.percent,
             },
             Kind::Metering(on) => Self::Metering { on },
+            Kind::QueueSettings(settings) => {
+                Self::QueueSettings(settings.try_into().field("queueSettings")?)
+            }
+            Kind::QueueWeights(read) => {
+                let read = crate::queue_settings::user_weights_of(read);
+                let (user, weights) = read.field("queueWeights")?;
+                Self::QueueWeights { user, weights }
+            }
             Kind::CapabilityGranted(held) => {
                 let (user, capability) = held_of(&held).field("capabilityGranted")?;
                 Self::CapabilityGranted { user, capability }

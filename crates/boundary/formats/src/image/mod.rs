@@ -12,6 +12,7 @@ mod job;
 mod json;
 mod machine;
 mod notices;
+mod queue;
 mod quota;
 mod rejection;
 mod replicas;
@@ -36,7 +37,7 @@ use v1::image_head::{self, Rescheduling as HeadRescheduling};
 use v1::image_part::Part;
 
 /// Writes an image: the head, then machines, jobs, sessions, grants and lock sessions by id, files by
-/// path, services, packages and secrets, each preceded by its length. `out` receives one part after the other.
+/// path, services, packages, secrets and runtimes, each preceded by its length. `out` receives one part after the other.
 pub fn write_image(image: &Image, out: &mut impl FnMut(&[u8])) {
     for part in parts(image) {
         out(&part.encode_length_delimited_to_vec());
@@ -74,7 +75,8 @@ fn parts(image: &Image) -> impl Iterator<Item = v1::ImagePart> {
         .chain(image.files.iter().map(|file| Part::File(crate::locks::file_message(file))))
         .chain(image.services.iter().map(|service| Part::Service(service.as_ref().into())))
         .chain(image.packages.iter().map(|package| Part::Package(package.as_ref().into())))
-        .chain(image.secrets.iter().map(|secret| Part::Secret(secret.as_ref().into())));
+        .chain(image.secrets.iter().map(|secret| Part::Secret(secret.as_ref().into())))
+        .chain(image.runtimes.iter().map(|kept| Part::Runtimes(queue::runtimes(kept))));
     all.map(|part| v1::ImagePart { part: Some(part) })
 }
 
@@ -100,6 +102,9 @@ fn head(image: &Image) -> v1::ImageHead {
         services: image.services.len() as u64,
         packages: image.packages.len() as u64,
         secrets: image.secrets.len() as u64,
+        queue: queue::settings(image),
+        share_weights: queue::weights(image),
+        runtimes: image.runtimes.len() as u64,
         rescheduling: rescheduling(&image.rescheduling),
         notices: notices::counts(&image.notices),
         notice_max: (image.notice_max != cell::bounds::NOTICE_MAX_DEFAULT)
@@ -121,7 +126,7 @@ fn head(image: &Image) -> v1::ImageHead {
 struct Assembly {
     image: Image,
     /// The number of parts of each kind according to the head.
-    said: [(&'static str, u64); 9],
+    said: [(&'static str, u64); 10],
     /// The order key of the last part.
     last: (u8, u64, String),
 }
@@ -141,6 +146,7 @@ impl Assembly {
             ("services", head.services),
             ("packages", head.packages),
             ("secrets", head.secrets),
+            ("runtimes", head.runtimes),
         ];
         let last = (0, 0, String::new());
         Ok(Self { image: image_of(head).field("head")?, said, last })
@@ -180,6 +186,9 @@ impl Assembly {
             Part::Secret(secret) => {
                 self.image.secrets.push(Arc::new(secret.try_into().field("secret")?));
             }
+            Part::Runtimes(kept) => {
+                self.image.runtimes.push(Arc::new(queue::runtimes_of(kept).field("runtimes")?));
+            }
             Part::File(file) => {
                 self.image.files.push(Arc::new(crate::locks::file(file).field("file")?));
             }
@@ -199,6 +208,7 @@ impl Assembly {
             image.services.len(),
             image.packages.len(),
             image.secrets.len(),
+            image.runtimes.len(),
         ];
         for ((kind, said), are) in self.said.into_iter().zip(are) {
             let are = are as u64;
@@ -250,6 +260,9 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
         bootstrapped: head.bootstrapped.map(Time),
         last_backup: head.last_backup.as_ref().map(backup_of).transpose().field("lastBackup")?,
         users,
+        queue: read::optional(head.queue, "queue")?.unwrap_or_default(),
+        share_weights: queue::weights_of(head.share_weights)?,
+        runtimes: Vec::new(),
         metering,
         capabilities: quota::capabilities_of(&head.capabilities)?,
         index: LogIndex(head.index),
@@ -356,6 +369,7 @@ fn place(part: &Part) -> (u8, u64, String) {
         Part::Service(service) => return (7, 0, format!("{} {}", service.user, service.name)),
         Part::Package(package) => return (8, 0, package_order(&package.id)),
         Part::Secret(secret) => return (9, 0, format!("{} {}", secret.user, secret.name)),
+        Part::Runtimes(kept) => return (10, 0, format!("{} {}", kept.user, kept.name)),
     };
     (kind, id, String::new())
 }

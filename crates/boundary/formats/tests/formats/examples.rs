@@ -21,15 +21,19 @@ use cell::{
     ForgetJob, Grant, GrantQuota, Kill, MeterQuota, Mutation, Observation, Op, Oversell,
     RecordBackup, RecordExec, RemoveMachine, RequestId, Reservation, ResizeJob, RestartJob,
     ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLogs,
-    SetNoticeMax, SetPacking, SetPlatform, SetReclamation, SkipReason, UndrainMachine,
+    SetNoticeMax, SetPacking, SetPlatform, SetQueuePolicy, SetQueueWeight, SetReclamation, SkipReason,
+    UndrainMachine,
     UpdateAction, UpdateFailure, UpdateJob, UpdateStep, UseCapability,
 };
 use model::{
-    Appclass, Band, Bytes, Capability, CollectionId, Dimension, End, FinalUsage, GcuFactor,
-    Generation, GrantId, HeldPorts, InstanceId, KernelFeature, Level, LockSessionId, LogIndex,
-    MachineId, MachineReport, MilliCores, NameError, NoticeDelivery, PackingPolicy, PortRange,
-    Reclamation, Resources, SaverOutcome, Saving, SchedulingClass, Serial, SessionId, Shortage,
-    ShortageState, Span, StartLatency, StartPart, TaskIndex, TaskSelection, Time, UserName,
+    Appclass, Band, Bytes, Capability, CollectionId, Dimension, Enabled, End, FinalUsage,
+    GcuFactor, Generation, GrantId, HeldPorts, InstanceId, KernelFeature, Level, LockSessionId,
+    LogIndex, MachineId, MachineReport, MilliCores, NameError, NoticeDelivery, PackingPolicy, PoorestUser,
+    PortRange, QueueSettings,
+    Reclamation, Resources, SaverOutcome, Saving, SchedulerName,
+    SchedulingClass, Serial, SessionId, ShareWeights, Shortage,
+    ShortageState, Span, StartLatency,
+    StartPart, TaskIndex, TaskSelection, Time, UserName,
     Version,
 };
 use spec::{
@@ -49,6 +53,19 @@ fn words<const N: usize>(words: [(&str, &str); N]) -> BTreeMap<String, String> {
 fn resources(cpu: u64, ram: u64, disk: u64, rate: u64) -> Resources {
     let (cpu, ram) = (MilliCores(cpu), Bytes(ram));
     Resources { cpu, ram, disk: Bytes(disk), disk_rate: Bytes(rate) }
+}
+
+fn weights() -> ShareWeights {
+    ShareWeights::default().with(Dimension::Ram, 2_500).expect("a weight")
+}
+
+fn queue_settings() -> QueueSettings {
+    QueueSettings {
+        on: true,
+        poorest: PoorestUser::Skipped,
+        half_life: Some(Span::from_secs(86_400)),
+        assumed_runtime: Span::from_secs(600),
+    }
 }
 
 fn factor(milli: u32) -> GcuFactor {
@@ -430,6 +447,8 @@ fn of_quota() -> Vec<Mutation> {
         Mutation::Oversell(Oversell { band: Band::Mid, percent: 150 }),
         Mutation::MeterQuota(MeterQuota { on: true }),
         Mutation::MeterQuota(MeterQuota { on: false }),
+        Mutation::SetQueuePolicy(SetQueuePolicy(queue_settings())),
+        Mutation::SetQueueWeight(SetQueueWeight { user: name("ana"), weights: weights() }),
         Mutation::SetCapability(SetCapability { user: user.clone(), capability, granted: true }),
         Mutation::SetCapability(SetCapability { user, capability, granted: false }),
         Mutation::UseCapability(UseCapability { capability, collection: CollectionId(7) }),
@@ -530,6 +549,9 @@ pub(crate) fn all_ops() -> Vec<Op> {
     let alloc = Some(instance(7));
     later.push(Op::assign(vec![Assignment { alloc, ..assignment(0, vec![31_000], vec![]) }]));
     later.push(Op::MeterQuota);
+    later.push(Op::SwitchQueueOn);
+    let enabled = vec![Enabled { job: CollectionId(7), tasks: 3 }];
+    later.push(Op::Enable { by: SchedulerName::main(), enabled });
     later.extend(of_quota().into_iter().map(request));
     let mut privileged = full_job();
     privileged.estimation = false;
@@ -651,6 +673,8 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::GrantQuota(_) => "grant quota",
             Mutation::RevokeQuota(_) => "revoke quota",
             Mutation::Oversell(_) => "oversell",
+            Mutation::SetQueuePolicy(_) => "set how the batch queue decides",
+            Mutation::SetQueueWeight(_) => "set the weights of a user",
             Mutation::MeterQuota(_) => "say whether quota is metered",
             Mutation::SetCapability(_) => "set capability",
             Mutation::UseCapability(_) => "use capability",
@@ -688,6 +712,8 @@ pub(crate) fn kind(op: &Op) -> &'static str {
         Op::AllowRescheduling => "allow rescheduling",
         Op::Reserve(_) => "reserve",
         Op::MeterQuota => "meter quota",
+        Op::SwitchQueueOn => "switch queue on",
+        Op::Enable { .. } => "enable",
         Op::Enrol { .. } => "enrol",
         Op::JoinReplica { .. } => "join replica",
         Op::RenewMachine { .. } => "renew machine",

@@ -22,7 +22,7 @@ fn log() -> Vec<SwfJob> {
 
 /// The mean and the worst wait when all jobs are of one user and run as long as they say.
 fn waited(jobs: &[SwfJob], poorest: PoorestUser) -> (u64, u64) {
-    let policy = QueuePolicy { poorest, depth: usize::MAX, ..QueuePolicy::default() };
+    let policy = QueuePolicy { poorest, ..QueuePolicy::default() };
     let mut queue = BatchQueue::new(policy, amounts(PROCESSORS, 0));
     let mut ends: BTreeMap<u64, Vec<&SwfJob>> = BTreeMap::new();
     let by_number: BTreeMap<u64, &SwfJob> = jobs.iter().map(|job| (job.number, job)).collect();

@@ -1,5 +1,6 @@
 //! The batch queue from outside: values that independent programs computed, and what holds of every queue.
 
+mod admission;
 mod backfill;
 mod made;
 mod order;

@@ -139,6 +139,7 @@ fn starts_are_foretold() {
     ];
     let queue = waits(2, jobs);
     let starts = queue.forecast(at(10), amounts(2, 0), 10);
-    let starts: Vec<(u64, model::Time)> = starts.into_iter().map(|(id, at)| (id.0, at)).collect();
+    let starts: Vec<(u64, model::Time)> =
+        starts.into_iter().map(|(id, start)| (id.0, start.at)).collect();
     assert_eq!(starts, [(1, at(10)), (2, at(110)), (3, at(160))]);
 }

@@ -13,7 +13,6 @@ use super::task::Again;
 use super::{Events, text_bounds};
 use crate::apply::mutation::Change;
 use crate::bounds::{REPLACED_PENDING_MAX, TIME_MAX};
-use crate::lifecycle::Transition;
 use crate::state::Tallied;
 use crate::{
     Cell, Drain, DrainProblem, Job, MachinePermission, Permission, Rejection, Reply, Task,
@@ -309,6 +308,7 @@ impl Cell {
         let now = self.time;
         let index = self.jobs.get(id).map_or(TaskIndex(0), |job| TaskIndex(job.rows()));
         let held = self.jobs.get(id).is_some_and(|job| self.is_held_back(job, index));
+        let defers = self.jobs.get(id).is_some_and(|job| self.defers(job));
         let Some(job) = self.jobs.get_mut(id) else { return };
         let before = Tallied::of(job);
         job.add_task(now);
@@ -316,9 +316,8 @@ impl Cell {
         let Some(instance) = job.instance(index) else { return };
         let cause = crate::PendingCause::Submitted;
         events.add(Subject::Task(instance), EventKind::Submit { cause });
-        let queued = TaskState::Queued { since: now };
-        let waits = held || job.state == crate::JobState::Queued;
-        if waits && job.step(index, Transition::Queue, queued).is_ok() {
+        let waits = held || defers || job.state == crate::JobState::Queued;
+        if waits && job.queue_task(index, now) {
             events.add(Subject::Task(instance), EventKind::Queue);
         } else {
             self.pending.insert(id);
@@ -326,7 +325,7 @@ impl Cell {
         let after = Tallied::of(job);
         self.tally.replace(&job.owner, before, after);
         self.recharge_task(id, index, &[]);
-        self.enable(id, Some(index), events);
+        self.release(id, Some(index), events);
         self.gang_restarts(id, index, events);
     }
 }

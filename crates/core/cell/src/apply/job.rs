@@ -251,14 +251,14 @@ impl Cell {
         }
         let submitted = EventKind::Submit { cause: PendingCause::Submitted };
         events.add(Subject::Job(id), submitted.clone());
+        let waits = waits || (spec.tasks > 0 && self.defers(&job));
         if waits && job.advance(Transition::Queue, JobState::Queued).is_ok() {
             events.add(Subject::Job(id), EventKind::Queue);
         }
         for index in (0..spec.tasks).map(TaskIndex) {
             let Some(instance) = job.instance(index) else { continue };
             events.add(Subject::Task(instance), submitted.clone());
-            let queued = TaskState::Queued { since: self.time };
-            if waits && job.step(index, Transition::Queue, queued).is_ok() {
+            if waits && job.queue_task(index, self.time) {
                 events.add(Subject::Task(instance), EventKind::Queue);
             }
         }

@@ -27,6 +27,7 @@ pub(crate) mod observe;
 pub(crate) mod op;
 pub(crate) mod packages;
 pub(crate) mod packing;
+pub(crate) mod queue;
 pub(crate) mod quota;
 pub(crate) mod reclamation;
 pub(crate) mod replicas;
@@ -146,7 +147,7 @@ impl Op {
             Self::OpenSession { user } => Actor::User(user.clone()),
             Self::Bootstrap { administrator, .. } => Actor::User(administrator.clone()),
             Self::Request { by, .. } => Actor::User(by.clone()),
-            Self::Assign { by, .. } => Actor::Scheduler(by.clone()),
+            Self::Assign { by, .. } | Self::Enable { by, .. } => Actor::Scheduler(by.clone()),
             Self::Observe { machine, .. } | Self::DescribeMachine { machine, .. } => {
                 Actor::Machine(*machine)
             }
@@ -160,6 +161,7 @@ impl Op {
             | Self::StopRescheduling { .. }
             | Self::AllowRescheduling
             | Self::MeterQuota
+            | Self::SwitchQueueOn
             | Self::ChangeMember { .. }
             | Self::DescribeReplica { .. }
             | Self::Enrol { .. }
@@ -233,6 +235,10 @@ impl Cell {
             Op::Assign { assignments, began, .. } => {
                 return Outcome::Assigned(self.assign_each(assignments, *began, events));
             }
+            Op::Enable { enabled, .. } => {
+                let accepted = enabled.iter().map(|enabled| self.enable(*enabled, events));
+                return Outcome::Enabled(accepted.collect());
+            }
             Op::Observe { machine, observations } => {
                 let mut refused = Vec::new();
                 for (position, observation) in observations.iter().enumerate() {
@@ -259,6 +265,7 @@ impl Cell {
             Op::StopRescheduling { silent, of } => self.stop_rescheduling(*silent, *of, events),
             Op::AllowRescheduling => self.allow_rescheduling(events),
             Op::MeterQuota => self.set_metering(true, events),
+            Op::SwitchQueueOn => self.switch_queue_on(events),
             Op::Enrol { token, key, machine, address, certificate, validity } => {
                 let (used, issued) = ((*token, *key), (*certificate, *validity));
                 let joins = enrolment::Joining { named: machine.as_ref(), address };

@@ -16,6 +16,7 @@ use crate::{
     RemoveMachine, RemoveReplica, RemoveVolume, RenewLockSession, Reply, ResealSecret, ResizeJob,
     RestartJob, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes,
     SetCapability, SetLimits, SetLogs, SetNoticeMax, SetPackage, SetPacking, SetPlatform,
+    SetQueuePolicy, SetQueueWeight,
     SetReclamation, SetSecret, SetService, SetVolume, UndrainMachine, UpdateJob, UseCapability,
     WriteFile,
 };
@@ -165,6 +166,10 @@ mutations! {
     Oversell(Oversell),
     /// Switch quota enforcement on or off.
     MeterQuota(MeterQuota),
+    /// Set how the batch queue decides, and whether there is one.
+    SetQueuePolicy(SetQueuePolicy),
+    /// Set the weights of a user in the batch queue.
+    SetQueueWeight(SetQueueWeight),
     /// Record that a user accesses another user's job.
     UseCapability(UseCapability),
     /// Record that a checkpoint of the cell was saved.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use model::{
-    Assignment, CellName, CollectionId, DirectoryId, End, FinalUsage, InstanceId, KeyDigest, Level,
-    LockSessionId, MachineId, MachineName, MachineReport, MemberChange, Package, ReplicaId,
-    RequestId, Resources, SchedulerName, Serial, Span, StartLatency, TaskId, Time, UserName,
-    Version,
+    Assignment, CellName, CollectionId, DirectoryId, Enabled, End, FinalUsage, InstanceId,
+    KeyDigest, Level, LockSessionId, MachineId, MachineName, MachineReport, MemberChange, Package,
+    ReplicaId, RequestId, Resources, SchedulerName, Serial, Span, StartLatency, TaskId, Time,
+    UserName, Version,
 };
 
 use crate::{Mutation, UpdateStep};
@@ -45,6 +45,14 @@ pub enum Op {
         assignments: Vec<Assignment>,
         /// When the scheduler's pass that made them began, by the cell's time; `None` if it did not say.
         began: Option<Time>,
+    },
+    /// Tasks that wait in the batch queue may be scheduled from now on: a scheduler's proposals, accepted or rejected
+    /// one by one.
+    Enable {
+        /// The scheduler.
+        by: SchedulerName,
+        /// What it proposes, in order.
+        enabled: Vec<Enabled>,
     },
     /// What a machine's Borglet reported.
     Observe {
@@ -104,6 +112,8 @@ pub enum Op {
     /// Enables quota enforcement, as part of bootstrapping a cell. If it is enabled already, it
     /// changes nothing.
     MeterQuota,
+    /// Part of bootstrapping a cell: best-effort batch jobs wait in the batch queue from now on.
+    SwitchQueueOn,
     /// A replica's role in consensus changes. This is also the entry by which consensus changes its
     /// membership. If it is not the replica's next step (waiting, learner, voter; out when it is
     /// leaving), it changes nothing.

@@ -218,6 +218,7 @@ impl Cell {
 
     /// A dead job is pending again, before its tasks are.
     fn begin_job_again(&mut self, id: CollectionId, events: &mut Events) {
+        let defers = self.jobs.get(id).is_some_and(|job| self.defers(job));
         let Some(job) = self.jobs.get_mut(id) else { return };
         if job.state.stage() != Stage::Dead
             || job.advance(Transition::Submit, JobState::Pending).is_err()
@@ -232,5 +233,8 @@ impl Cell {
             events.respread.insert(id);
         }
         events.add(Subject::Job(id), EventKind::Submit { cause: PendingCause::Submitted });
+        if defers && job.advance(Transition::Queue, JobState::Queued).is_ok() {
+            events.add(Subject::Job(id), EventKind::Queue);
+        }
     }
 }

@@ -209,6 +209,7 @@ impl Cell {
         let (now, cause) = (self.time, PendingCause::Submitted);
         let charged = self.charges_of_task(id, index);
         let held = self.jobs.get(id).is_some_and(|job| self.is_held_back(job, index));
+        let defers = self.jobs.get(id).is_some_and(|job| self.defers(job));
         let Some(job) = self.jobs.get_mut(id) else { return false };
         let (before, version) = (Tallied::of(job), job.version);
         let state = TaskState::Pending { since: now, not_before: now, cause };
@@ -217,9 +218,8 @@ impl Cell {
         (task.version, task.failures, task.finishes, task.ends_in_row) = (version, 0, 0, 0);
         if let Some(instance) = job.instance(index) {
             events.add(Subject::Task(instance), EventKind::Submit { cause });
-            let queued = TaskState::Queued { since: now };
-            let waits = held || job.state == JobState::Queued;
-            if waits && job.step(index, Transition::Queue, queued).is_ok() {
+            let waits = held || defers || job.state == JobState::Queued;
+            if waits && job.queue_task(index, now) {
                 events.add(Subject::Task(instance), EventKind::Queue);
             } else {
                 self.pending.insert(id);
@@ -227,7 +227,7 @@ impl Cell {
         }
         self.tally.replace(&job.owner, before, Tallied::of(job));
         self.recharge_task(id, index, &charged);
-        self.enable(id, Some(index), events);
+        self.release(id, Some(index), events);
         self.gang_restarts(id, index, events);
         true
     }

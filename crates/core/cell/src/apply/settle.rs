@@ -55,7 +55,7 @@ impl Cell {
             return;
         }
         self.waits_no_more(id, ended);
-        self.enable(id, None, events);
+        self.release(id, None, events);
     }
 
     /// A job no longer waits for another one, nor do its tasks.
@@ -82,7 +82,7 @@ impl Cell {
                 Some(why) => {
                     self.kill_task(id, index, &why, events);
                 }
-                None => self.enable(id, Some(index), events),
+                None => self.release(id, Some(index), events),
             }
         }
     }
@@ -101,11 +101,12 @@ impl Cell {
         for other in over {
             self.waits_no_more(id, other);
         }
-        self.enable(id, None, events);
+        self.release(id, None, events);
     }
 
-    /// The queued tasks of a job, or one of them, can be placed, as far as nothing holds them back any more.
-    pub(super) fn enable(
+    /// The queued tasks of a job, or one of them, can be placed, as far as nothing holds them back any more. Those that
+    /// wait in the batch queue go on waiting there.
+    pub(super) fn release(
         &mut self,
         id: CollectionId,
         only: Option<TaskIndex>,
@@ -113,7 +114,7 @@ impl Cell {
     ) {
         let now = self.time;
         let Some(job) = self.jobs.get(id) else { return };
-        if !job.waits_for.is_empty() {
+        if !job.waits_for.is_empty() || self.defers(job) {
             return;
         }
         let is_free = |index: TaskIndex| {

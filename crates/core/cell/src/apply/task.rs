@@ -177,7 +177,10 @@ impl Cell {
                 (Transition::Evict, Death::Failed, kind, PendingCause::Evicted(cause))
             }
         };
-        let next = self.next_version(instance);
+        let (next, queued) = (self.next_version(instance), self.queues_again(instance, how));
+        if how == Again::Finished {
+            self.remember_runtime(instance);
+        }
         let up = self.placement(instance).is_some_and(|placed| placed.up_since().is_some());
         let before = self.placement(instance).cloned();
         let Some(job) = self.take_off_machine(instance, ending, events) else { return };
@@ -202,12 +205,16 @@ impl Cell {
         let (new, last) =
             (instance.task().generation(task.generation), task.last_incarnation.clone());
         events.add(Subject::Task(new), EventKind::Submit { cause });
+        let queued = queued.is_some_and(|since| job.queue_task(instance.index, since));
+        if queued {
+            events.add(Subject::Task(new), EventKind::Queue);
+        }
         let (after, pending) = (Tallied::of(job), job.pending());
         let (owner, bands, is_gang) = (job.owner.clone(), charged_bands(job), job.is_gang());
         let recharged = job.charged_limit(instance.index);
         self.tally.replace(&owner, tallied, after);
         // If others are pending, the job is listed already.
-        if pending == 1 {
+        if pending == 1 && !queued {
             self.pending.insert(instance.collection);
         }
         for band in bands {
@@ -231,6 +238,9 @@ impl Cell {
         events: &mut Events,
     ) {
         let ending = ending.into();
+        if death == Death::Finished {
+            self.remember_runtime(instance);
+        }
         self.take_off_machine(instance, ending, events);
         self.die(instance, death, Some(ending), events);
     }

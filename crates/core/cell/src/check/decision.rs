@@ -150,7 +150,8 @@ impl Step<'_> {
                         TaskState::Pending { .. } | TaskState::Dead { .. } => true,
                         // It goes on where it was, in its next incarnation.
                         TaskState::Running(_) => task.generation > instance.generation,
-                        TaskState::Queued { .. } => false,
+                        // It waits for its turn again.
+                        TaskState::Queued { .. } => task.generation > instance.generation,
                     });
                     if !again {
                         self.found.add(Violation::NoReason(instance));

@@ -13,6 +13,7 @@ use thiserror::Error;
 use super::counted::Counted;
 use super::every_machine::EveryMachineViolation;
 use super::gang::HalfGang;
+use super::queue::QueueViolation;
 use crate::feasibility::Sums;
 use crate::lifecycle::{NotAStep, Stage};
 use crate::{Counts, JobState, Total};
@@ -683,6 +684,9 @@ pub enum Violation {
     /// A part of a gang is placed.
     #[error("{0}")]
     HalfGang(HalfGang),
+    /// In the batch queue.
+    #[error(transparent)]
+    Queue(QueueViolation),
     /// Something of the past is later than the cell itself.
     #[error("the {0} is later than the cell's last operation")]
     LaterThanTheCell(&'static str),

@@ -199,6 +199,8 @@ pub enum UserPermission {
 pub enum CellPermission {
     /// To switch quota metering.
     MeterQuota,
+    /// To set how the batch queue decides.
+    SetQueue,
     /// To set the longest notice of tasks.
     SetNoticeMax,
     /// To set how long logs are kept.

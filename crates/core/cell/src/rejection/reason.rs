@@ -127,6 +127,8 @@ pub enum Shareable {
 pub enum OutOfBounds {
     /// The longest notice of tasks.
     Notice(Span),
+    /// The half-life or the assumed runtime of the batch queue.
+    QueueTime(Span),
     /// How many running tasks are restarted at once.
     Batch(u32),
     /// The number of tasks of a job.

@@ -66,6 +66,7 @@ pub struct Job {
 
     // Derived from the tasks and the description.
     pub(crate) counts: Counts,
+    pub(crate) first_queued: TaskIndex,
     pub(crate) ports: Arc<[PortName]>,
     pub(crate) description_bytes: u64,
 }
@@ -73,7 +74,7 @@ pub struct Job {
 /// The state of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobState {
-    /// It waits for other jobs, and no task of it could have been placed yet.
+    /// It waits for other jobs, and no task of it could have been placed yet, or in the batch queue.
     Queued,
     /// No task of it has been placed yet.
     Pending,
@@ -146,7 +147,7 @@ pub struct LastIncarnation {
 /// The state of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskState {
-    /// Its job waits for other jobs, or it waits for a task of one.
+    /// It waits in the batch queue, or its job waits for other jobs, or it waits for a task of one.
     Queued {
         /// Since when.
         since: Time,
@@ -234,7 +235,7 @@ pub enum Health {
 /// Number of a job's tasks in each stage; the rest are dead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Tasks that wait for other jobs.
+    /// Tasks that wait for other jobs, or in the batch queue.
     pub queued: u32,
     /// Tasks that wait to be placed.
     pub pending: u32,
@@ -438,9 +439,11 @@ impl Job {
             machine_tasks: machine_tasks.map(Box::new),
             claims: Arc::default(),
             counts,
+            first_queued: TaskIndex(0),
             ports,
             description_bytes: 0,
         };
+        job.find_first_queued(TaskIndex(0));
         job.description_bytes = job.measured();
         job
     }
@@ -483,7 +486,24 @@ impl Job {
             task.reserved = None;
         }
         self.counts.count(task);
-        Ok(task)
+        if to == Stage::Queued {
+            self.first_queued = self.first_queued.min(index);
+        } else if from == Stage::Queued && self.first_queued == index {
+            self.find_first_queued(index);
+        }
+        self.tasks.get_mut(place).ok_or(no_task)
+    }
+
+    /// Finds the first task that is queued, from an index on.
+    fn find_first_queued(&mut self, from: TaskIndex) {
+        let rows = self.rows();
+        let queued = |index: &u32| {
+            let task = self.task(TaskIndex(*index));
+            task.is_some_and(|task| matches!(task.state, TaskState::Queued { .. }))
+        };
+        // Beyond them all if there is none: also if tasks are added.
+        let found = (self.counts.queued > 0).then(|| (from.0..rows).find(queued)).flatten();
+        self.first_queued = TaskIndex(found.unwrap_or(u32::MAX));
     }
 
     /// Changes the placement of a task that has one.

@@ -10,6 +10,7 @@ mod locks;
 mod machine;
 mod notices;
 mod packages;
+mod queue;
 mod quota;
 mod relations;
 mod replicas;
@@ -39,6 +40,7 @@ pub use locks::{Content, File, Holder, Lock, LockSession};
 pub use machine::{Drain, FailureDomain, Machine, MachineState};
 pub use notices::Notices;
 pub(crate) use packages::Packages;
+pub use queue::{EnableRefused, KeptRuntimes, QueueState};
 pub use quota::Metering;
 pub(crate) use quota::{Quota, sharing_capacity};
 pub use relations::RunsAfter;
@@ -88,6 +90,7 @@ pub struct Cell {
     pub(crate) last_backup: Option<LastBackup>,
     pub(crate) users: OrdMap<UserName, Arc<User>>,
     pub(crate) quota: Quota,
+    pub(crate) queue: QueueState,
     /// The capabilities of users; users without any have no entry.
     pub(crate) capabilities: OrdMap<UserName, OrdSet<Capability>>,
     pub(crate) replicas: Replicas,
@@ -170,6 +173,7 @@ impl Cell {
             last_backup: None,
             users: OrdMap::new(),
             quota: Quota::default(),
+            queue: QueueState::default(),
             capabilities: OrdMap::new(),
             replicas: Replicas::default(),
             tokens: Tokens::default(),

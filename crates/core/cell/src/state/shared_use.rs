@@ -8,8 +8,8 @@ use super::Cell;
 use super::tally::Taken;
 use crate::bounds::{
     BARE_LOCKS_MAX, DESCRIPTIONS_BYTES_MAX, EVERY_MACHINE_JOBS_MAX, FILES_BYTES_MAX, FILES_MAX,
-    LOCK_SESSIONS_MAX, PACKAGE_BYTES_MAX, PACKAGES_MAX, SECRET_BYTES_IN_ALL_MAX, SECRETS_MAX,
-    SERVICES_MAX, TASKS_MAX, WAITING_TASKS_MAX,
+    LOCK_SESSIONS_MAX, PACKAGE_BYTES_MAX, PACKAGES_MAX, RUNTIMES_MAX, SECRET_BYTES_IN_ALL_MAX,
+    SECRETS_MAX, SERVICES_MAX, TASKS_MAX, WAITING_TASKS_MAX,
 };
 use crate::state::locks::HeldFiles;
 use crate::state::packages::HeldPackages;
@@ -48,6 +48,8 @@ impl Cell {
             let users = self.secrets.of_users.iter();
             of(name, bound, users.map(|(user, held)| (user.clone(), amount(held))))
         };
+        let runtimes = &self.queue.runtimes.of_users;
+        let runtimes = runtimes.iter().map(|(user, names)| (user.clone(), *names));
         let sessions = self.locks.sessions_of_users.iter();
         let every_machine = self.every_machine_jobs().map(|job| (job.owner.clone(), 1));
         let services = self.services.by_name.keys().map(|(user, _)| (user.clone(), 1));
@@ -63,6 +65,7 @@ impl Cell {
                 LOCK_SESSIONS_MAX,
                 sessions.map(|(user, number)| (user.clone(), u64::from(*number))),
             ),
+            of("runtimes", RUNTIMES_MAX, runtimes),
             of("services", SERVICES_MAX, services),
             of("every-machine-jobs", EVERY_MACHINE_JOBS_MAX, every_machine),
             of_packages("packages", PACKAGES_MAX, |of| of.versions),

@@ -12,7 +12,7 @@ use crate::lifecycle::Stage;
 /// Number of tasks in each stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stages {
-    /// Tasks that wait for other jobs.
+    /// Tasks that wait for other jobs, or in the batch queue.
     pub queued: u64,
     /// Tasks that wait to be placed.
     pub pending: u64,
@@ -39,7 +39,7 @@ impl Stages {
         self.waiting().saturating_add(self.running).saturating_add(self.dead)
     }
 
-    /// Number of tasks that wait: for other jobs, or for a machine.
+    /// Number of tasks that wait: for other jobs, in the batch queue, or for a machine.
     #[must_use]
     pub fn waiting(&self) -> u64 {
         self.queued.saturating_add(self.pending)

@@ -22,6 +22,7 @@ mod networks;
 mod outputs;
 mod packages;
 mod placing;
+mod queue;
 mod quota;
 mod random;
 mod readiness;

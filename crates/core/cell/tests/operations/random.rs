@@ -11,10 +11,10 @@ use cell::{
 };
 use generator::{Values, small_or_huge, small_or_huge_32};
 use model::{
-    Bytes, CellName, CollectionId, Digest, DirectoryId, End, FinalUsage, Generation, InstanceId,
-    KeyDigest, Level, LockSessionId, MachineId, MachineName, PackageKind, PackageReaders,
-    ReplicaId, SchedulerName, Serial, SessionId, Span, StartLatency, StartPart, TaskId, TaskIndex,
-    Time,
+    Bytes, CellName, CollectionId, Digest, DirectoryId, Enabled, End, FinalUsage, Generation,
+    InstanceId, KeyDigest, Level, LockSessionId, MachineId, MachineName, PackageKind,
+    PackageReaders, ReplicaId, SchedulerName, Serial, SessionId, Span, StartLatency, StartPart,
+    TaskId, TaskIndex, Time,
 };
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -269,6 +269,12 @@ fn absurd(packages: WithPackages) -> impl Strategy<Value = Op> {
         1 => (0..5_u32, 3..5_u32).prop_map(|(silent, of)| Op::StopRescheduling { silent, of }),
         1 => Just(Op::AllowRescheduling),
         1 => Just(Op::MeterQuota),
+        1 => Just(Op::SwitchQueueOn),
+        3 => prop::collection::vec((small_or_huge(), 0..4_u32), 0..3).prop_map(|enabled| {
+            let each = |(job, tasks)| Enabled { job: CollectionId(job), tasks };
+            let enabled = enabled.into_iter().map(each).collect();
+            Op::Enable { by: SchedulerName::main(), enabled }
+        }),
         1 => of_replicas(),
         5 => of_enrolment(),
         2 => machine_id().prop_map(|machine| Op::MachineBack { machine }),
@@ -686,7 +692,7 @@ fn a_long_sequence_places_and_ends_tasks() {
     // An autoscaler of random limits is always out of bounds.
     assert_eq!(
         seen.len(),
-        70,
+        72,
         "every kind of event but the cell's own and an autoscaler's: {seen:?}"
     );
     assert_eq!(cell.check(), []);

@@ -25,6 +25,10 @@ pub(crate) fn applied(op: &Op, applied: &Applied) -> String {
             Ok(()) => "accepted".to_owned(),
             Err(refused) => format!("refused: {refused}"),
         })),
+        Outcome::Enabled(answers) => lines.extend(answers.iter().map(|answer| match answer {
+            Ok(()) => "accepted".to_owned(),
+            Err(refused) => format!("refused: {refused}"),
+        })),
         Outcome::Observed(refused) if refused.is_empty() => {}
         Outcome::Observed(refused) => {
             lines.extend(refused.iter().map(|(_, why)| format!("refused: {why}")));

@@ -76,8 +76,12 @@ impl Story {
             }
             // The master decides about the last proposal.
             "decided" => {
-                let Proposal { number, assignments, .. } =
+                let Proposal { number, enabled, assignments, .. } =
                     self.proposal.take().expect("a proposal");
+                if !enabled.is_empty() {
+                    let by = model::SchedulerName::main();
+                    self.commit(Op::Enable { by, enabled });
+                }
                 let outcome = self.commit(Op::assign(assignments));
                 let Outcome::Assigned(judged) = outcome else { panic!("{outcome:?}") };
                 let rejected = judged.iter().any(Result::is_err);
@@ -119,7 +123,11 @@ impl Story {
             Some(Effect::Propose(proposal)) => {
                 let shown = |one: &Assignment| format!(" {} on m{}", one.instance, one.machine);
                 let all: String = proposal.assignments.iter().map(shown).collect();
-                let text = format!("  propose {}:{all}\n", proposal.number);
+                let enabled = proposal.enabled.iter();
+                let enabled: String = enabled
+                    .map(|one| format!(" {} of job {} enabled", one.tasks, one.job))
+                    .collect();
+                let text = format!("  propose {}:{enabled}{all}\n", proposal.number);
                 self.proposal = Some(proposal);
                 text
             }
@@ -144,6 +152,34 @@ fn told(lines: &[&str], expected: &Expect) {
 }
 
 const WEB: &str = "0 cell submit ana/web 1 priority=200 cpu=100 ram=100";
+
+#[test]
+fn a_follower_enables_what_waits_in_the_queue_and_places_it_once_that_is_committed() {
+    told(
+        &[
+            "0 cell queueing",
+            "0 cell submit ana/load 3 priority=110 appclass=batch cpu=600 ram=100",
+            "0 tick",
+            "1 loaded",
+            "1 tick",
+            "2 cell submit ana/web 1 priority=200 cpu=100 ram=100",
+            "3 undecided 1",
+            "3 tick",
+            "23 records",
+            "24 tick",
+            "25 decided",
+            "26 records",
+            "27 tick",
+            "28 decided",
+            "29 records",
+            "30 tick",
+            "40 cell ended 1-0-1 exit 0",
+            "41 records",
+            "42 tick",
+        ],
+        &expect![[r#""#]],
+    );
+}
 
 #[test]
 fn a_follower_proposes_and_waits_for_the_next_record() {

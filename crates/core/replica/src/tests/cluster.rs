@@ -179,7 +179,7 @@ impl Cluster {
         let address = address(id).into();
         let settings = Settings { id, address, directory, level, ..Settings::default() };
         let name = CellName::new("dev").expect("a name");
-        let bootstrap = Bootstrap { name, administrator: user(), quota: false };
+        let bootstrap = Bootstrap { name, administrator: user(), quota: false, queue: false };
         let bootstrap = (id == ReplicaId(1) && self.founds).then_some(bootstrap);
         let replica = Replica::new(settings, self.table.clone(), self.now, recovered, bootstrap);
         host.replica = Some(replica.expect("settings are good"));

@@ -44,6 +44,12 @@ pub(crate) enum Requester {
         number: u64,
         instances: Vec<model::InstanceId>,
     },
+    /// What the scheduler enables, and the assignments of the same proposal, which are decided after it.
+    Enabler {
+        incarnation: Option<u64>,
+        number: u64,
+        then: Box<(Time, Vec<cell::Assignment>)>,
+    },
     /// A reader: the acknowledged index at its request.
     Reader(LogIndex),
     /// A Borglet that asks for what a task needs.
@@ -193,7 +199,8 @@ impl<C: Codec> World<C> {
         let bootstrap = cell_name().zip(self.masters[host].founder.clone());
         let bootstrap = bootstrap.map(|(name, administrator)| {
             // The load has more users than get quota.
-            Bootstrap { name, administrator, quota: false }
+            let queue = self.has_queue;
+            Bootstrap { name, administrator, quota: false, queue }
         });
         let term = recovered.checkpoint.as_ref().map_or(Term(0), |(_, term)| *term);
         let (settings, now) = (self.masters[host].settings.clone(), self.now);
@@ -430,6 +437,14 @@ impl<C: Codec> World<C> {
                 let refused = judged.filter(|(_, result)| result.is_err()).map(|(id, _)| id);
                 self.answer_scheduler(host, incarnation, number, Some(refused.collect()));
             }
+            Some(Requester::Enabler { incarnation, number, then }) => {
+                let (began, assignments) = *then;
+                if assignments.is_empty() {
+                    self.answer_scheduler(host, incarnation, number, Some(Vec::new()));
+                } else {
+                    self.proposed(host, incarnation, number, began, assignments);
+                }
+            }
             Some(Requester::Machine(asked)) => self.inputs_read(&asked, &outcome),
             Some(Requester::Reader(_)) | None => {}
         }
@@ -440,7 +455,10 @@ impl<C: Codec> World<C> {
             Some(Requester::Client { client, attempt, again }) => {
                 self.answer_client(host, client, attempt, again, Err(refusal));
             }
-            Some(Requester::Scheduler { incarnation, number, .. }) => {
+            Some(
+                Requester::Scheduler { incarnation, number, .. }
+                | Requester::Enabler { incarnation, number, .. },
+            ) => {
                 self.answer_scheduler(host, incarnation, number, None);
             }
             Some(Requester::Machine(asked)) => self.answer_inputs(&asked, InputsAnswer::Later),
@@ -464,6 +482,26 @@ impl<C: Codec> World<C> {
             Some((id, mutation)) => Input::Request(ticket, id, user, mutation),
         };
         self.tell_master(host, input);
+    }
+
+    /// A proposal of a scheduler arrives: what it enables, then its assignments.
+    pub(crate) fn enabled(
+        &mut self,
+        host: usize,
+        incarnation: Option<u64>,
+        number: u64,
+        enabled: Vec<model::Enabled>,
+        then: (Time, Vec<cell::Assignment>),
+    ) {
+        if enabled.is_empty() {
+            return self.proposed(host, incarnation, number, then.0, then.1);
+        }
+        if self.masters[host].is_up() {
+            let then = Box::new(then);
+            let asker = Requester::Enabler { incarnation, number, then };
+            let ticket = self.masters[host].ticket(asker);
+            self.tell_master(host, Input::Enable(ticket, SchedulerName::main(), enabled));
+        }
     }
 
     pub(crate) fn proposed(

@@ -207,12 +207,12 @@ impl<C: Codec> World<C> {
     }
 
     fn propose(&mut self, proposal: Proposal) {
-        let Proposal { number, began, assignments, .. } = proposal;
-        self.scheduler.proposed = Some((number, assignments.len()));
+        let Proposal { number, began, enabled, assignments, .. } = proposal;
+        self.scheduler.proposed = Some((number, assignments.len().max(1)));
         let incarnation = Some(self.scheduler.incarnation);
         let host = self.scheduler.proposes_to;
         if let Fate::Arrives(delay, _) = self.network.send(Node::Scheduler, Node::Master(host)) {
-            let event = Event::Proposed { host, incarnation, number, began, assignments };
+            let event = Event::Proposed { host, incarnation, number, began, enabled, assignments };
             self.agenda.at(self.now + delay, event);
         }
     }
@@ -295,7 +295,9 @@ impl<C: Codec> World<C> {
             if !assignments.is_empty() {
                 let host = self.any_master();
                 let (incarnation, number, began) = (None, 0, self.now);
-                let event = Event::Proposed { host, incarnation, number, began, assignments };
+                let enabled = Vec::new();
+                let event =
+                    Event::Proposed { host, incarnation, number, began, enabled, assignments };
                 self.agenda.at(self.now + Span::from_millis(1), event);
             }
         }

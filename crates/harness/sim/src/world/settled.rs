@@ -1,5 +1,6 @@
 //! Whether a world has settled after its last fault.
 
+use batch::Admission;
 use cell::feasibility::{Offer, Request, fits};
 use cell::{Cell, Job, MachineState, Phase, Placement, Rescheduling, Task, TaskState};
 use model::{InstanceId, Span, TaskIndex, Time, VolumeMount};
@@ -69,7 +70,10 @@ impl<C: Codec> World<C> {
                     TaskState::Pending { not_before, .. } if *not_before <= self.now => {
                         unplaced(cell, job, index, self.now)
                     }
-                    TaskState::Queued { .. } => waits_in_vain(cell, job, index),
+                    TaskState::Queued { .. } if job.is_behind_others() => {
+                        waits_in_vain(cell, job, index)
+                    }
+                    TaskState::Queued { .. } => None,
                     TaskState::Pending { .. } | TaskState::Dead { .. } => None,
                 };
                 if found.is_some() {
@@ -77,7 +81,7 @@ impl<C: Codec> World<C> {
                 }
             }
         }
-        None
+        unserved(cell, self.now)
     }
 
     fn unsettled_placement(
@@ -282,6 +286,13 @@ fn over_runtime(id: InstanceId, process: &machine::InstanceProcess, now: Time) -
 }
 
 /// A task that is queued although no job that its job waits for is alive, and nothing holds it back.
+/// Nobody waits in the batch queue whose turn it is, and for whom there is room.
+fn unserved(cell: &Cell, now: Time) -> Option<String> {
+    let pass = Admission::of(cell).pass(cell, now);
+    let first = pass.enabled.first()?;
+    Some(format!("{} tasks of job {} wait in the queue, and there is room", first.tasks, first.job))
+}
+
 fn waits_in_vain(cell: &Cell, job: &Job, index: TaskIndex) -> Option<String> {
     let alive =
         |other: &model::CollectionId| cell.job(*other).is_some_and(|other| other.is_alive());

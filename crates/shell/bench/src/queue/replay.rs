@@ -44,7 +44,7 @@ pub(super) fn measure(file: &Path, processors: u32) -> anyhow::Result<Figures> {
 
 fn waits(jobs: &[SwfJob], processors: u32, poorest: PoorestUser) -> anyhow::Result<Waits> {
     let user = UserName::new("replay")?;
-    let policy = QueuePolicy { poorest, depth: usize::MAX, ..QueuePolicy::default() };
+    let policy = QueuePolicy { poorest, ..QueuePolicy::default() };
     let amount = |processors: u32| Resources {
         cpu: MilliCores(u64::from(processors) * 1_000),
         ..Resources::default()

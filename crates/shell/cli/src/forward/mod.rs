@@ -198,7 +198,7 @@ async fn whereabouts(
         v1::TaskState::Finished => gone("finished"),
         v1::TaskState::Failed => gone("failed"),
         v1::TaskState::Killed => gone("been killed"),
-        v1::TaskState::Queued => waits("queued behind other jobs"),
+        v1::TaskState::Queued => waits("queued"),
         v1::TaskState::Starting => waits("starting"),
         v1::TaskState::Stopping => waits("being stopped"),
         v1::TaskState::Pending | v1::TaskState::Unspecified => waits("pending"),

@@ -61,7 +61,7 @@ pub(crate) fn kill_reason(cell: &Cell, why: &KillReason) -> String {
             format!("{job}/{index}, for whose failure it waited, has finished")
         }
         KillReason::Removed => "its job needs it no more".to_owned(),
-        KillReason::MachineLeft(_) => why.to_string(),
+        KillReason::MachineLeft(_) | KillReason::GangFailed { .. } => why.to_string(),
     }
 }
 

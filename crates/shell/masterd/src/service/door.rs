@@ -389,7 +389,9 @@ impl Door {
                 (Some(by), Op::Request { id: *id, by: by.user.clone(), mutation })
             }
             Request::Enrolment(op) => (None, op.clone()),
-            Request::Propose(..) => return Err(unexpected(&"a scheduler's proposal")),
+            Request::Propose(..) | Request::Enable(..) => {
+                return Err(unexpected(&"a scheduler's proposal"));
+            }
         };
         let by = by.map(|by| {
             let task_issued = by.task.map_or(0, |issued| issued.0);

@@ -1,13 +1,14 @@
 //! The service for schedulers: the cell as it changes, and decisions about their proposals (paper,
 //! section 3.4).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::v1;
 use api::v1::followed::What;
 use cell::{Cell, Outcome};
 use checkpoint::Origin;
-use model::{CellCopy, LogIndex, SchedulerName, Term, Time};
+use model::{CellCopy, Enabled, LogIndex, SchedulerName, Term, Time};
 use prost::Message as _;
 use replica::LogEntry;
 use rpc::Identity;
@@ -17,6 +18,7 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
+use crate::admission::Counted;
 use crate::agents;
 use crate::handle::Core;
 use crate::message::Following;
@@ -88,15 +90,56 @@ impl scheduling_server::Scheduling for Schedulers {
             self.door.seen(LogIndex(judged.index)).await;
             return Ok(Response::new(judged));
         }
-        let v1::ProposeRequest { assignments, began, .. } = request.into_inner();
+        let v1::ProposeRequest { assignments, began, enabled, .. } = request.into_inner();
         let assignments: Vec<cell::Assignment> = assignments
             .into_iter()
             .map(TryInto::try_into)
             .collect::<Result<_, _>>()
             .map_err(|error| malformed(&error))?;
+        let enabled: Vec<Enabled> = enabled.into_iter().map(Into::into).collect();
         let name = name.parse::<SchedulerName>();
         let name = name.map_err(|error| Status::invalid_argument(error.to_string()))?;
-        let proposal = request::Request::Propose(name, assignments, began.map(Time));
+        // Both are on their way at once: tasks that are enabled now are placed later.
+        let (enabled, assigned) = tokio::join!(
+            self.enable(name.clone(), enabled, Arc::clone(&counted)),
+            self.assign(name, assignments, began.map(Time), counted),
+        );
+        let ((first, enabled_refused), (second, refused)) = (enabled?, assigned?);
+        let index = first.max(second).0;
+        Ok(Response::new(v1::ProposeResponse { index, refused, enabled_refused }))
+    }
+}
+
+impl Schedulers {
+    /// Why each of these is not enabled; empty for those that are.
+    async fn enable(
+        &self,
+        name: SchedulerName,
+        enabled: Vec<Enabled>,
+        counted: Arc<Counted>,
+    ) -> Result<(LogIndex, Vec<String>), Status> {
+        if enabled.is_empty() {
+            return Ok((LogIndex(0), Vec::new()));
+        }
+        let proposal = request::Request::Enable(name, enabled);
+        match self.door.ask_here(proposal, counted).await? {
+            (index, Outcome::Enabled(judged)) => Ok((index, refusals(&judged))),
+            (_, other) => Err(unexpected(&other)),
+        }
+    }
+
+    /// Why each of these assignments is rejected; empty for those that are accepted.
+    async fn assign(
+        &self,
+        name: SchedulerName,
+        assignments: Vec<cell::Assignment>,
+        began: Option<Time>,
+        counted: Arc<Counted>,
+    ) -> Result<(LogIndex, Vec<String>), Status> {
+        if assignments.is_empty() {
+            return Ok((LogIndex(0), Vec::new()));
+        }
+        let proposal = request::Request::Propose(name, assignments, began);
         match self.door.ask_here(proposal, counted).await? {
             (index, Outcome::Assigned(judged)) => {
                 let proposals = &self.door.metrics.proposals;
@@ -104,16 +147,19 @@ impl scheduling_server::Scheduling for Schedulers {
                 proposals.decided.inc();
                 proposals.accepted.inc_by(accepted as u64);
                 proposals.rejected.inc_by((judged.len() - accepted) as u64);
-                let refused = judged.iter().map(|judged| match judged {
-                    Ok(()) => String::new(),
-                    Err(cause) => cause.to_string(),
-                });
-                let refused = refused.collect();
-                Ok(Response::new(v1::ProposeResponse { index: index.0, refused }))
+                Ok((index, refusals(&judged)))
             }
             (_, other) => Err(unexpected(&other)),
         }
     }
+}
+
+fn refusals<E: ToString>(judged: &[Result<(), E>]) -> Vec<String> {
+    let cause = |judged: &Result<(), E>| match judged {
+        Ok(()) => String::new(),
+        Err(cause) => cause.to_string(),
+    };
+    judged.iter().map(cause).collect()
 }
 
 /// Sends a scheduler what it follows.

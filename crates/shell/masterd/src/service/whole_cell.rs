@@ -6,7 +6,7 @@ use api::v1;
 use api::v1::past_question::Question;
 use cell::{
     MachineState, Mutation, Outcome, Reply, ResumeRescheduling, SetLogs, SetNoticeMax, SetPacking,
-    SetReclamation,
+    SetQueuePolicy, SetQueueWeight, SetReclamation,
 };
 use model::{NotListed, PackingPolicy, Reclamation};
 use prost::Message as _;
@@ -33,6 +33,19 @@ pub(super) struct WholeCell {
 impl WholeCell {
     pub(super) fn new(door: Door, limits: Arc<[Streams]>) -> Self {
         Self { door, summary: Summary::default(), limits }
+    }
+}
+
+impl Reads<'_> {
+    fn queue_settings(&self) -> v1::QueueSettingsResponse {
+        let weights = self.cell.all_share_weights();
+        let weights =
+            weights.map(|(user, weights)| api::queue_settings::user_weights(user, &weights));
+        v1::QueueSettingsResponse {
+            index: self.cell.index().0,
+            settings: Some((&self.cell.queue_settings()).into()),
+            weights: weights.collect(),
+        }
     }
 }
 
@@ -133,6 +146,53 @@ impl cell_server::Cell for WholeCell {
         self.door
             .change(asked.id, by, SetNoticeMax(most), bytes, |index, reply| match reply {
                 Reply::Done => Some(v1::SetNoticeMaxResponse { index }),
+                _ => None,
+            })
+            .await
+    }
+
+    async fn queue_settings(
+        &self,
+        request: Request<v1::QueueSettingsRequest>,
+    ) -> Answer<v1::QueueSettingsResponse> {
+        let by = self.door.anyone(&request).await?;
+        self.door.read(&by, |reads| Ok(reads.queue_settings()))
+    }
+
+    async fn set_queue_policy(
+        &self,
+        request: Request<v1::SetQueuePolicyRequest>,
+    ) -> Answer<v1::SetQueuePolicyResponse> {
+        let by = self.door.caller(&request)?;
+        let asked = request.into_inner();
+        let bytes = asked.encoded_len();
+        let settings = asked.settings.ok_or_else(|| Status::invalid_argument("no settings"))?;
+        let settings = settings.try_into().map_err(|error: api::Malformed| {
+            Status::invalid_argument(format!("the settings cannot be used: {error}"))
+        })?;
+        self.door
+            .change(asked.id, by, SetQueuePolicy(settings), bytes, |index, reply| match reply {
+                Reply::Done => Some(v1::SetQueuePolicyResponse { index }),
+                _ => None,
+            })
+            .await
+    }
+
+    async fn set_queue_weight(
+        &self,
+        request: Request<v1::SetQueueWeightRequest>,
+    ) -> Answer<v1::SetQueueWeightResponse> {
+        let by = self.door.caller(&request)?;
+        let asked = request.into_inner();
+        let bytes = asked.encoded_len();
+        let weights = asked.weights.ok_or_else(|| Status::invalid_argument("no weights"))?;
+        let (user, weights) = api::queue_settings::user_weights_of(weights).map_err(|error| {
+            Status::invalid_argument(format!("the weights cannot be used: {error}"))
+        })?;
+        let change = SetQueueWeight { user, weights };
+        self.door
+            .change(asked.id, by, change, bytes, |index, reply| match reply {
+                Reply::Done => Some(v1::SetQueueWeightResponse { index }),
                 _ => None,
             })
             .await

@@ -34,6 +34,11 @@ pub enum BatchProblem {
         "waits task by task, and the tasks of a gang start together: wait for the whole job, or leave gang out"
     )]
     EachTaskOfAGang,
+    /// A bound on tasks at once that wait one by one.
+    #[error(
+        "is not possible for tasks that wait one by one for those of another job: set it there, or wait for the whole job"
+    )]
+    EachTaskAtOnce,
     /// A gang of more tasks than one operation places.
     #[error("is not possible with {tasks} tasks: a gang has at most {most}")]
     LargeGang {
@@ -67,6 +72,9 @@ impl Problems {
             if batch.gang && at_once < job.tasks {
                 self.add(&at, BatchProblem::ThrottledGang { tasks: job.tasks }.into());
             }
+        }
+        if batch.at_once.is_some() && job.follows_task_by_task() {
+            self.add(&top.field("atOnce"), BatchProblem::EachTaskAtOnce.into());
         }
         if batch.gang && job.is_on_every_machine() {
             self.add(&top.field("gang"), BatchProblem::GangOnEveryMachine.into());

@@ -66,6 +66,6 @@ codes! {
     UserPermission { Add, Revoke, GrantQuota, EndSavers }
     CellPermission {
         MeterQuota, SetNoticeMax, SetLogs, SetReclamation, SetPlatform, ResumeRescheduling,
-        EndSaversOfForgottenJobs, RotateSecretKey, SaveCheckpoint, SetPacking
+        EndSaversOfForgottenJobs, RotateSecretKey, SaveCheckpoint, SetPacking, SetQueue
     }
 }

@@ -51,6 +51,7 @@ impl From<&OutOfBounds> for rejection::OutOfBounds {
         use out_of_bounds::Of;
         let of = match out {
             OutOfBounds::Notice(asked) => Of::Notice(api::duration(*asked)),
+            OutOfBounds::QueueTime(asked) => Of::QueueTime(api::duration(*asked)),
             OutOfBounds::Batch(asked) => Of::Batch(*asked),
             OutOfBounds::Tasks(asked) => Of::Tasks(*asked),
             OutOfBounds::TokenUses(asked) => Of::TokenUses(*asked),
@@ -79,6 +80,7 @@ impl TryFrom<rejection::OutOfBounds> for OutOfBounds {
         let span = |asked, field| -> Result<Span, Malformed> { read::span(Some(asked), field) };
         Ok(match out.of.ok_or(Fault::UnknownKind)? {
             Of::Notice(asked) => Self::Notice(span(asked, "notice")?),
+            Of::QueueTime(asked) => Self::QueueTime(span(asked, "queueTime")?),
             Of::Batch(asked) => Self::Batch(asked),
             Of::Tasks(asked) => Self::Tasks(asked),
             Of::TokenUses(asked) => Self::TokenUses(asked),

@@ -10,7 +10,7 @@ use cell::{
 };
 use generator::{Values, sequencer};
 use model::{
-    Beyond, Capability, CollectionId, Dimension, DirectoryId, GrantId, Level, LockMode,
+    Beyond, Capability, CollectionId, Dimension, DirectoryId, Enabled, GrantId, Level, LockMode,
     LockSessionId, LogIndex, SchedulerName, SessionId, TaskId, TaskIndex, Time, Version,
 };
 use proptest::collection::{btree_map, btree_set, vec};
@@ -177,6 +177,12 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         collection().prop_map(|job| Op::RemoveReplacements { job }),
         Just(Op::AllowRescheduling),
         Just(Op::MeterQuota),
+        Just(Op::SwitchQueueOn),
+        vec((collection(), any::<u32>()), 0..3).prop_map(|enabled| {
+            let each = |(job, tasks)| Enabled { job, tasks };
+            let enabled = enabled.into_iter().map(each).collect();
+            Op::Enable { by: SchedulerName::main(), enabled }
+        }),
         (serial(), key(), of(name()), any::<String>(), serial(), any_span()).prop_map(
             |(token, key, machine, address, certificate, validity)| Op::Enrol {
                 token,

@@ -51,6 +51,9 @@ pub(crate) fn full_image() -> Image {
         last_backup: None,
         users: Vec::new(),
         metering: Metering::default(),
+        queue: model::QueueSettings::default(),
+        share_weights: Vec::new(),
+        runtimes: Vec::new(),
         capabilities: Vec::new(),
         replicas: Vec::new(),
         tokens: Vec::new(),
@@ -83,6 +86,14 @@ pub(crate) fn image_of_an_owned_cell() -> Image {
     image.users = users();
     image.logs = super::log_settings();
     image.notice_max = Span::from_secs(60);
+    image.queue = super::queue_settings();
+    image.share_weights = vec![(name("ana"), super::weights())];
+    image.runtimes = vec![Arc::new(cell::KeptRuntimes {
+        user: name("ana"),
+        name: name("load"),
+        last: Time(90),
+        spans: vec![Span(7), Span(3)],
+    })];
     image.reclamation = Reclamation::Aggressive;
     image.packing = PackingPolicy::BestFit;
     image.bootstrapped = Some(Time(1));

@@ -83,6 +83,7 @@ pub(crate) fn of_requests() -> Vec<Rejection> {
     all.extend(texts.map(|what| Rejection::BadText { what, most: 256 }));
     let out = [
         OutOfBounds::Notice(Span(86_401_000_000)),
+        OutOfBounds::QueueTime(Span::ZERO),
         OutOfBounds::Batch(0),
         OutOfBounds::Tasks(100_001),
         OutOfBounds::TokenUses(1_001),
@@ -320,6 +321,7 @@ pub(crate) fn not_allowed() -> Vec<Rejection> {
     all.extend(users.map(|what| Permission::OfUser { user: name("eve"), what }));
     let cell = [
         CellPermission::MeterQuota,
+        CellPermission::SetQueue,
         CellPermission::SetNoticeMax,
         CellPermission::SetLogs,
         CellPermission::SetReclamation,
