@@ -175,10 +175,14 @@ impl Admission {
             // What waited for that job may wait for its turn now.
             let ends = matches!(
                 event.kind,
-                EventKind::Finish | EventKind::Fail { .. } | EventKind::Kill { .. } | EventKind::Lost { .. }
+                EventKind::Finish
+                    | EventKind::Fail { .. }
+                    | EventKind::Kill { .. }
+                    | EventKind::Lost { .. }
             );
             if ends && matches!(event.subject, Subject::Job(_)) {
-                let open = |id: &CollectionId| cell.job(*id).is_none_or(|job| !job.is_behind_others());
+                let open =
+                    |id: &CollectionId| cell.job(*id).is_none_or(|job| !job.is_behind_others());
                 jobs.extend(self.after_others.iter().copied().filter(open));
             }
         }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use model::{
     Capability, CellName, CollectionId, GcuFactor, Grant, GrantId, Level, LockSessionId, LogIndex,
-    MachineId, MachineName, Member, Package, PackingPolicy, QueueSettings, Reclamation, ReplicaId, Secret, Serial,
-    Service, SessionId, ShareWeights, Span, Time, UserName, attribute,
+    MachineId, MachineName, Member, Package, PackingPolicy, QueueSettings, Reclamation, ReplicaId,
+    Secret, Serial, Service, SessionId, ShareWeights, Span, Time, UserName, attribute,
 };
 use spec::LogSettings;
 use thiserror::Error;

@@ -60,7 +60,9 @@ pub use apply::services::{DeleteService, SetService};
 pub use apply::update::{ChangeKind, UpdateJob};
 pub use apply::user::{AddUser, RevokeUser};
 pub use apply::volumes::{AcceptVolume, ReleaseVolume, RemoveVolume, SetVolume};
-pub use check::{Counted, DecisionChecker, EveryMachineViolation, HalfGang, QueueViolation, Violation};
+pub use check::{
+    Counted, DecisionChecker, EveryMachineViolation, HalfGang, QueueViolation, Violation,
+};
 pub use event::{
     Actor, Death, Event, EventKind, EvictionCause, ExecEnd, KillReason, LockChange, MoveReason,
     PendingCause, SkipReason, StopReason, Subject, UpdateFailure, lifecycle,
@@ -85,10 +87,8 @@ pub use state::{
     FailureDomain, File, Health, Holder, Inputs, Job, JobParts, JobState, KeptRuntimes, LastBackup,
     LastIncarnation, LeftOut, Lock, LockSession, Machine, MachineState, MachineTasks, Metering,
     NoAddress, NoVolume, Notices, PastVersion, Phase, Placement, QueueState, Replica, ReplicaToken,
-    Rescheduling, Reserved, RunsAfter,
-    Session, SharedUse, Stages, Task, TaskState, Token, TokenUse, Update,
-    UpdateState, User,
-    VersionEnd, Volume, VolumeAsk, crashes,
+    Rescheduling, Reserved, RunsAfter, Session, SharedUse, Stages, Task, TaskState, Token,
+    TokenUse, Update, UpdateState, User, VersionEnd, Volume, VolumeAsk, crashes,
 };
 
 pub use total::Total;

@@ -21,17 +21,15 @@ use cell::{
     IssueToken, Kill, MeterQuota, MoveReason, MoveTask, Mutation, OpenLockSession, Oversell,
     RecordBackup, ReleaseLock, RemoveMachine, RemoveReplica, RenewLockSession, ResizeJob,
     RestartJob, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, Service, SetAttributes,
-    SetCapability, SetLimits, SetPackage, SetPlatform, SetQueuePolicy, SetQueueWeight, SetService, UndrainMachine,
-    UpdateAction,
-    UpdateJob, UseCapability, WriteFile,
+    SetCapability, SetLimits, SetPackage, SetPlatform, SetQueuePolicy, SetQueueWeight, SetService,
+    UndrainMachine, UpdateAction, UpdateJob, UseCapability, WriteFile,
 };
 use model::{
-    Band, Bytes, Capability, CollectionId, Digest, Dimension, FilePath, GcuFactor, Generation, GrantId,
-    JobName, LabelQuery, LockMode, LockSessionId, LogIndex, MachineName, MilliCores, Package,
-    PackageId, PackageKind, PackageReaders, PackageReference, PoorestUser, PortName, QueueSettings,
-    ReplicaId, Resources,
-    Sequencer, Serial, ShareWeights, Span, TaskId, TaskIndex, TaskSelection, Time,
-    UserName, Version,
+    Band, Bytes, Capability, CollectionId, Digest, Dimension, FilePath, GcuFactor, Generation,
+    GrantId, JobName, LabelQuery, LockMode, LockSessionId, LogIndex, MachineName, MilliCores,
+    Package, PackageId, PackageKind, PackageReaders, PackageReference, PoorestUser, PortName,
+    QueueSettings, ReplicaId, Resources, Sequencer, Serial, ShareWeights, Span, TaskId, TaskIndex,
+    TaskSelection, Time, UserName, Version,
 };
 use proptest::prelude::*;
 use proptest::sample::select;

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use model::{
-    CollectionId, End, InstanceId, MachineId, MachineName, NoticeReason, TaskId, TaskIndex, UserName,
+    CollectionId, End, InstanceId, MachineId, MachineName, NoticeReason, TaskId, TaskIndex,
+    UserName,
 };
 
 use crate::lifecycle::Transition;

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use model::{
     Band, Capability, Certificate, CollectionId, End, FilePath, FinalUsage, GcuFactor, Grant,
     InstanceId, JobName, Level, LockMode, LockSessionId, LogIndex, MachineId, MachineName,
-    MachineVolume, MemberChange, Package, PackageId, PackingPolicy, QueueSettings, Reclamation, ReplicaId,
-    Resources, SchedulerName, SecretName, Serial, Service, ShareWeights, Shortage, Span,
-    StartLatency, UserName,
-    Version, VolumeClaim, VolumeName,
+    MachineVolume, MemberChange, Package, PackageId, PackingPolicy, QueueSettings, Reclamation,
+    ReplicaId, Resources, SchedulerName, SecretName, Serial, Service, ShareWeights, Shortage, Span,
+    StartLatency, UserName, Version, VolumeClaim, VolumeName,
 };
 
 use spec::{CpuRam, FieldChange, LogSettings};

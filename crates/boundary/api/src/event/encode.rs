@@ -455,6 +455,7 @@ fn eviction_cause(wire: &mut Wire<'_>, cause: EvictionCause) {
         EvictionCause::MachineShutdown => wire.nothing(4),
         EvictionCause::Other => wire.nothing(5),
         EvictionCause::Updated => wire.nothing(6),
+        EvictionCause::GangRestarts { task } => wire.given_number(227, task.0.into()),
         EvictionCause::Moved { to, why } => wire.message(87, |wire| task_move(wire, to, why)),
     }
 }
@@ -464,7 +465,6 @@ fn task_move(wire: &mut Wire<'_>, to: MachineId, why: MoveReason) {
     match why {
         MoveReason::Fits { task } => wire.message(2, |wire| instance(wire, task)),
         MoveReason::Empties => wire.nothing(3),
-        EvictionCause::GangRestarts { task } => wire.given_number(227, task.0.into()),
     }
 }
 

@@ -21,20 +21,16 @@ use cell::{
     ForgetJob, Grant, GrantQuota, Kill, MeterQuota, Mutation, Observation, Op, Oversell,
     RecordBackup, RecordExec, RemoveMachine, RequestId, Reservation, ResizeJob, RestartJob,
     ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLogs,
-    SetNoticeMax, SetPacking, SetPlatform, SetQueuePolicy, SetQueueWeight, SetReclamation, SkipReason,
-    UndrainMachine,
-    UpdateAction, UpdateFailure, UpdateJob, UpdateStep, UseCapability,
+    SetNoticeMax, SetPacking, SetPlatform, SetQueuePolicy, SetQueueWeight, SetReclamation,
+    SkipReason, UndrainMachine, UpdateAction, UpdateFailure, UpdateJob, UpdateStep, UseCapability,
 };
 use model::{
     Appclass, Band, Bytes, Capability, CollectionId, Dimension, Enabled, End, FinalUsage,
     GcuFactor, Generation, GrantId, HeldPorts, InstanceId, KernelFeature, Level, LockSessionId,
-    LogIndex, MachineId, MachineReport, MilliCores, NameError, NoticeDelivery, PackingPolicy, PoorestUser,
-    PortRange, QueueSettings,
-    Reclamation, Resources, SaverOutcome, Saving, SchedulerName,
-    SchedulingClass, Serial, SessionId, ShareWeights, Shortage,
-    ShortageState, Span, StartLatency,
-    StartPart, TaskIndex, TaskSelection, Time, UserName,
-    Version,
+    LogIndex, MachineId, MachineReport, MilliCores, NameError, NoticeDelivery, PackingPolicy,
+    PoorestUser, PortRange, QueueSettings, Reclamation, Resources, SaverOutcome, Saving,
+    SchedulerName, SchedulingClass, Serial, SessionId, ShareWeights, Shortage, ShortageState, Span,
+    StartLatency, StartPart, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use spec::{
     Autoscale, BatchPolicy, Constraint, CpuRam, DisruptionBudget, HealthCheck, JobReference,

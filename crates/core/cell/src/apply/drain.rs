@@ -325,7 +325,7 @@ impl Cell {
         let after = Tallied::of(job);
         self.tally.replace(&job.owner, before, after);
         self.recharge_task(id, index, &[]);
-        self.release(id, Some(index), events);
+        self.release_queued(id, Some(index), events);
         self.gang_restarts(id, index, events);
     }
 }

@@ -16,9 +16,8 @@ use crate::{
     RemoveMachine, RemoveReplica, RemoveVolume, RenewLockSession, Reply, ResealSecret, ResizeJob,
     RestartJob, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes,
     SetCapability, SetLimits, SetLogs, SetNoticeMax, SetPackage, SetPacking, SetPlatform,
-    SetQueuePolicy, SetQueueWeight,
-    SetReclamation, SetSecret, SetService, SetVolume, UndrainMachine, UpdateJob, UseCapability,
-    WriteFile,
+    SetQueuePolicy, SetQueueWeight, SetReclamation, SetSecret, SetService, SetVolume,
+    UndrainMachine, UpdateJob, UseCapability, WriteFile,
 };
 
 /// A mutation.

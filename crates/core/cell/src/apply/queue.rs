@@ -149,7 +149,8 @@ impl Cell {
         };
         let job = self.jobs.get(instance.collection)?;
         // The tasks of a gang start together again as soon as there is room.
-        let queues = outside && !job.is_gang() && self.queue.settings.on && job.spec.waits_in_queue();
+        let queues =
+            outside && !job.is_gang() && self.queue.settings.on && job.spec.waits_in_queue();
         queues.then_some(if job.spec.batch.requeue { job.submitted } else { self.time })
     }
 

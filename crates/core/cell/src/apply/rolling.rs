@@ -227,7 +227,7 @@ impl Cell {
         }
         self.tally.replace(&job.owner, before, Tallied::of(job));
         self.recharge_task(id, index, &charged);
-        self.release(id, Some(index), events);
+        self.release_queued(id, Some(index), events);
         self.gang_restarts(id, index, events);
         true
     }

@@ -55,7 +55,7 @@ impl Cell {
             return;
         }
         self.waits_no_more(id, ended);
-        self.release(id, None, events);
+        self.release_queued(id, None, events);
     }
 
     /// A job no longer waits for another one, nor do its tasks.
@@ -82,7 +82,7 @@ impl Cell {
                 Some(why) => {
                     self.kill_task(id, index, &why, events);
                 }
-                None => self.release(id, Some(index), events),
+                None => self.release_queued(id, Some(index), events),
             }
         }
     }
@@ -101,12 +101,12 @@ impl Cell {
         for other in over {
             self.waits_no_more(id, other);
         }
-        self.release(id, None, events);
+        self.release_queued(id, None, events);
     }
 
     /// The queued tasks of a job, or one of them, can be placed, as far as nothing holds them back any more. Those that
     /// wait in the batch queue go on waiting there.
-    pub(super) fn release(
+    pub(super) fn release_queued(
         &mut self,
         id: CollectionId,
         only: Option<TaskIndex>,

@@ -1,7 +1,7 @@
 //! Placing one task: on the best machine, or where evictions make room for it.
 
 use cell::feasibility::Offer;
-use cell::{Assignment, Cell, EvictionCause, PendingCause, TaskState, Machine};
+use cell::{Assignment, Cell, EvictionCause, Machine, PendingCause, TaskState};
 use model::{InstanceId, Time};
 
 use super::Engine;

@@ -9,6 +9,7 @@ use model::Time;
 use super::{ByKind, Reason, reason};
 use crate::Settings;
 use crate::engine::Engine;
+use crate::room::OpenPlace;
 
 /// A gang that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub fn gang(cell: &Cell, job: &Job, now: Time) -> Option<WaitingGang> {
         let (ask, mut found) = (Request::of(cell, job, index), ByKind::default());
         for machine in cell.machines() {
             if let Some(offer) = engine.offer_beside_plan(class, machine) {
-                found.add(&ask, &offer, &[]);
+                found.add(&ask, &OpenPlace { offer, kept: Vec::new() });
             }
         }
         let reasons = found.kinds.into_iter().map(|(kind, alike)| reason(cell, &kind, alike));

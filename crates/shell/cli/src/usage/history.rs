@@ -224,7 +224,7 @@ fn evictions(all: impl Iterator<Item = v1::EvictionCounts>) -> String {
         "restarted with its gang",
         "other",
     ];
-    let mut sums = [0_u64; 7];
+    let mut sums = [0_u64; 8];
     for of in all {
         let counts = [
             of.preempted,

@@ -7,7 +7,7 @@ use api::v1;
 use cell::{Applied, Cell, EventKind, EvictionCause, Subject};
 
 /// The causes, without what is known of a single eviction, in the words of the API.
-const CAUSES: [&str; 7] = [
+const CAUSES: [&str; 8] = [
     "preempted",
     "out_of_resources",
     "machine_failure",
@@ -15,7 +15,6 @@ const CAUSES: [&str; 7] = [
     "updated",
     "other",
     "moved",
-,
     "gang_restarts",
 ];
 
@@ -29,7 +28,7 @@ fn place(cause: EvictionCause) -> usize {
         EvictionCause::Updated => 4,
         EvictionCause::Other => 5,
         EvictionCause::Moved { .. } => 6,
-        EvictionCause::GangRestarts { .. } => 6,
+        EvictionCause::GangRestarts { .. } => 7,
     }
 }
 

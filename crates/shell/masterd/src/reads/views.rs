@@ -387,8 +387,8 @@ pub(crate) fn why_pending(
         starting: starting::waiting(cell, job, chosen),
         without_task: without_task(cell, job),
         machines_without_task: number_without_task(job),
-        ..reasons::of_job(cell, job, chosen, &found, now)
         gang: waiting_gang(cell, job, now),
+        ..reasons::of_job(cell, job, chosen, &found, now)
     }
 }
 

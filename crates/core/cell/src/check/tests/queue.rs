@@ -41,10 +41,17 @@ fn every_corruption_of_the_queue_is_named() {
         ),
         (|cell| cell.queue.settings.assumed_runtime = Span::ZERO, "the batch queue has a time of"),
         (
-            |cell| drop(cell.queue.weights.insert(user("ana"), <_>::default())),
+            |cell| {
+                let _before = cell.queue.weights.insert(user("ana"), <_>::default());
+            },
             "weights of 1 are kept",
         ),
-        (|cell| drop(cell.queue.runtimes.of_users.insert(user("ana"), 2)), "names with runtimes"),
+        (
+            |cell| {
+                let _before = cell.queue.runtimes.of_users.insert(user("ana"), 2);
+            },
+            "names with runtimes",
+        ),
         (
             |cell| drop(cell.queue.runtimes.by_number.insert((7, user("ben")))),
             "users with runtimes",

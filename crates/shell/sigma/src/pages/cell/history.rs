@@ -14,7 +14,7 @@ use crate::show;
 const HOUR: u64 = 3_600_000_000;
 /// The causes of evictions, and where they are counted.
 type Cause = (&'static str, fn(&v1::EvictionCounts) -> u32);
-const CAUSES: [Cause; 7] = [
+const CAUSES: [Cause; 8] = [
     ("preempted", |counts| counts.preempted),
     ("out of resources", |counts| counts.out_of_resources),
     ("machine failure", |counts| counts.machine_failure),
