@@ -106,6 +106,10 @@ impl Scheduler {
         {
             self.queue.enter(&self.cell, job, id.index, self.cell.time(), &mut self.engine);
         }
+        // Without this task the others of its gang may be the whole, and may fit.
+        if self.cell.job(id.collection).is_some_and(|job| job.is_gang()) {
+            self.queue.gang_changed(id.collection, &self.engine);
+        }
     }
 
     /// Scans the queue once and proposes what fits.

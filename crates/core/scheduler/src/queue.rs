@@ -174,9 +174,14 @@ impl Queue {
         }
         if job.is_gang() {
             // It may have been the last one that the gang waited for.
-            for id in self.of_jobs.get(&job.id).cloned().unwrap_or_default() {
-                self.gang_again(id, engine);
-            }
+            self.gang_changed(job.id, engine);
+        }
+    }
+
+    /// Something happened to a task of a gang: its others may fit now.
+    pub(crate) fn gang_changed(&mut self, job: CollectionId, engine: &Engine) {
+        for id in self.groups_of(job) {
+            self.gang_again(id, engine);
         }
     }
 

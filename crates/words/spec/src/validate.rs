@@ -509,12 +509,12 @@ mod tests {
         one(
             |job| job.task.cmd[1] = "${task.indx}".to_owned(),
             "cmd[1]: '${task.indx}' refers to nothing: there are ${port.NAME} and ${task.index}, \
-             ${task.job}, ${task.user}, ${task.cell}, ${task.cpu}, ${task.ram}",
+             ${task.job}, ${task.user}, ${task.cell}, ${task.cpu}, ${task.ram}, ${task.tasks}",
         );
         one(
             |job| job.task.cmd[1] = "${port.\u{1b}}".to_owned(),
             "cmd[1]: '${port.\\u{1b}}' refers to nothing: there are ${port.NAME} and ${task.index}, \
-             ${task.job}, ${task.user}, ${task.cell}, ${task.cpu}, ${task.ram}",
+             ${task.job}, ${task.user}, ${task.cell}, ${task.cpu}, ${task.ram}, ${task.tasks}",
         );
         one(|job| job.task.limit.ram = Bytes(1), "ram: must be 4 MiB to 1024 PiB, is 1 B");
         one(

@@ -50,11 +50,11 @@ fn errors_after_a_template_have_their_place() {
                 at job.bcl:2:57 `cpu: '2x'`
 
             borg.service('x', cmd=['a']) { cmd+: ['b', '${task.x}'] }
-                cmd[2]: '${task.x}' refers to nothing: there are ${port.NAME} and ${task.index}, ${task.job}, ${task.user}, ${task.cell}, ${task.cpu}, ${task.ram}
+                cmd[2]: '${task.x}' refers to nothing: there are ${port.NAME} and ${task.index}, ${task.job}, ${task.user}, ${task.cell}, ${task.cpu}, ${task.ram}, ${task.tasks}
                 at job.bcl:2:44 `'${task.x}'`
 
             borg.service('x', cmd=['${task.x}']) { cmd+: ['b'] }
-                cmd[0]: '${task.x}' refers to nothing: there are ${port.NAME} and ${task.index}, ${task.job}, ${task.user}, ${task.cell}, ${task.cpu}, ${task.ram}
+                cmd[0]: '${task.x}' refers to nothing: there are ${port.NAME} and ${task.index}, ${task.job}, ${task.user}, ${task.cell}, ${task.cpu}, ${task.ram}, ${task.tasks}
                 at job.bcl:2:24 `'${task.x}'`
 
             borg.service('x', cmd=['a']) { env: { A: '${HOME} ${prot.http}' } }

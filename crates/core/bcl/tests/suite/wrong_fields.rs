@@ -486,7 +486,7 @@ fn wrong_ranges() {
                 at job.bcl:2:28 `path: 'm'`
 
             env: { A: '${task.indx}' }
-                env["A"]: '${task.indx}' refers to nothing: there are ${port.NAME} and ${task.index}, ${task.job}, ${task.user}, ${task.cell}, ${task.cpu}, ${task.ram}
+                env["A"]: '${task.indx}' refers to nothing: there are ${port.NAME} and ${task.index}, ${task.job}, ${task.user}, ${task.cell}, ${task.cpu}, ${task.ram}, ${task.tasks}
                 at job.bcl:2:10 `A: '${task.indx}'`
 
             cmd: []

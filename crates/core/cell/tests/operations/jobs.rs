@@ -109,7 +109,7 @@ fn a_description_that_cannot_be_is_refused() {
         > submit ana/web 1 cpu=0
         refused: the job description is not valid: cpu: must be 0.001 cores to 1099511627.776 cores, is 0 cores
         > submit ana/web 1 cmd=${port.UPPER}
-        refused: the job description is not valid: cmd[0]: '${port.UPPER}' refers to nothing: there are ${port.NAME} and ${task.index}, ${task.job}, ${task.user}, ${task.cell}, ${task.cpu}, ${task.ram}
+        refused: the job description is not valid: cmd[0]: '${port.UPPER}' refers to nothing: there are ${port.NAME} and ${task.index}, ${task.job}, ${task.user}, ${task.cell}, ${task.cpu}, ${task.ram}, ${task.tasks}
         > submit ana/web 1 big=1:5
         refused: the job description is not valid: overrides["1"]: there is no task 1: the job has tasks 0 to 0
         > submit ana/web 100000 ram=1099511627776
