@@ -1,7 +1,7 @@
 //! The reasons for what happens to tasks: `cell.proto`.
 
 use event::{Death, EvictionCause, KillReason, MoveReason, PendingCause, StopReason};
-use model::{CollectionId, MachineId, TaskId, TaskIndex};
+use model::{CollectionId, MachineId, TaskIndex};
 
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};

@@ -83,7 +83,7 @@ pub enum InjectedBug {
 
 impl InjectedBug {
     /// All bugs.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::LostWrite,
         Self::StaleAssignment,
         Self::OldOrder,

@@ -2,8 +2,8 @@
 //! answers are functions of the cell, the caller, and a time.
 
 pub(crate) mod drain_plan;
-pub(crate) mod moves;
 pub(crate) mod gang;
+pub(crate) mod moves;
 pub(crate) mod notices;
 pub(crate) mod problems;
 pub(crate) mod reasons;

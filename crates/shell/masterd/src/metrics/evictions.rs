@@ -84,8 +84,16 @@ impl Evictions {
             let count = self.0[cause].saturating_sub(earlier.0[cause]);
             u32::try_from(count).unwrap_or(u32::MAX)
         };
-        let [preempted, out_of_resources, machine_failure, machine_shutdown, updated, other, moved, gang] =
-            std::array::from_fn(count);
+        let [
+            preempted,
+            out_of_resources,
+            machine_failure,
+            machine_shutdown,
+            updated,
+            other,
+            moved,
+            gang,
+        ] = std::array::from_fn(count);
         v1::EvictionCounts {
             preempted,
             out_of_resources,
