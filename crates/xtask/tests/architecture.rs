@@ -103,6 +103,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "model",
             "spec",
             "cell",
+            "batch",
             "bns",
             "placement",
             "scheduler",

@@ -28,8 +28,15 @@ const ANSWERS: &[(&[&str], Suggestion)] = &[
         Here("`bourg run --wait FILE` runs the job of a file and exits with its status"),
     ),
     (
-        &["ps", "ls", "list", "jobs", "tasks", "pods", "squeue", "qstat"],
+        &["ps", "ls", "list", "jobs", "tasks", "pods", "qstat"],
         Here("`bourg status` shows jobs, `bourg status JOB` the tasks of one"),
+    ),
+    (
+        &["squeue", "sprio", "sshare"],
+        Here(
+            "`bourg queue` shows what waits and who is next, `bourg queue -o wide` the shares of users, \
+             `bourg status` all jobs",
+        ),
     ),
     (
         &["get"],

@@ -32,6 +32,7 @@ mod notice_max;
 mod package;
 mod plan;
 mod prune;
+mod queue;
 mod queue_settings;
 mod quota;
 mod reclaim;
@@ -110,6 +111,12 @@ pub enum Command {
     Status(StatusArgs),
     /// Show why tasks are pending, and what change would let them start.
     Why(WhyArgs),
+    /// Show the batch queue: who is next, what jobs wait for, and when they are expected to start.
+    ///
+    /// Best-effort batch jobs wait in the queue until it is their user's turn and there is room: the user with the
+    /// smallest share is next. Below it are the other jobs with pending tasks, by priority. A start is expected as far
+    /// as runtimes are known: BY names the least certain of them.
+    Queue(queue::QueueListArgs),
     /// Show the output of tasks.
     Logs(LogsArgs),
     /// Show what the tasks of a job use: CPU, memory and disk, now and lately. Without a job: the cell.
@@ -514,6 +521,7 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Wait(args) => wait::wait(cell, &args)?,
         Command::Status(args) => show::status(cell, &args)?,
         Command::Why(args) => why::why(cell, &args)?,
+        Command::Queue(args) => queue::queue(cell, &args)?,
         Command::Logs(args) => logs::logs(cell, &args)?,
         Command::Usage(args) => usage::usage(cell, &args)?,
         Command::Top(args) => return top::top(cell, &args),

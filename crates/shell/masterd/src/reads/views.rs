@@ -133,7 +133,7 @@ fn show_inside(jobs: &[&Arc<Job>], allocs: &mut [v1::TaskStatus]) {
 }
 
 /// The jobs that a job waits for.
-fn waits_for(cell: &Cell, job: &Job) -> Vec<String> {
+pub(crate) fn waits_for(cell: &Cell, job: &Job) -> Vec<String> {
     job.waits_for.iter().map(|id| job_name(cell, *id)).collect()
 }
 
@@ -391,6 +391,9 @@ pub(crate) fn why_pending(
         starting: starting_again(cell, job, chosen),
         without_task: without_task(cell, job),
         machines_without_task: number_without_task(job),
+        queue_place: None,
+        users_ahead: Vec::new(),
+        users_ahead_count: 0,
     }
 }
 
