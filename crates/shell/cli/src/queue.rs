@@ -5,12 +5,11 @@ use clap::Args;
 use client::{Connection, Target};
 use command::output::{self, Format};
 use command::{Done, Failure, with_cell};
-use model::{Priority, TaskSelection, Time};
+use model::{Address, Priority, TaskSelection, Time};
 
 use super::ListArgs;
 use super::moment::Moment;
 use super::show::{Printer, repeat};
-use model::Address;
 
 #[derive(Debug, Args)]
 pub(super) struct QueueListArgs {

@@ -87,7 +87,7 @@ fn the_queue_shows_places_shares_and_weights_and_so_does_sigma() {
         let found: Vec<_> = jobs.map(|job| job["place"].as_u64().unwrap_or_default()).collect();
         assert_eq!(found, places, "{arguments}");
     }
-    cell.fails(3, "bourg queue ana/nothing");
+    cell.fails(2, "bourg queue ana/nothing");
     cell.fails(2, "bourg queue ana/large/0");
     cell.fails(2, "bourg queue -n 1001");
 

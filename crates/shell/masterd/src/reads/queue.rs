@@ -9,7 +9,7 @@ use api::v1;
 use api::v1::queue_wait::{Jobs, Lacking, Pass, What};
 use batch::{Admission, StartBasis, WaitingJob, WaitsFor};
 use cell::{Cell, Job};
-use model::{Resources, TaskSelection, Time, UserName};
+use model::{CollectionId, Resources, TaskSelection, Time, UserName};
 use tonic::Status;
 
 use super::{Reads, views};
@@ -48,7 +48,7 @@ impl Reads<'_> {
                 return Err(Status::invalid_argument(text));
             }
         }
-        let is_wanted = |id, owner: &UserName| {
+        let is_wanted = |id: CollectionId, owner: &UserName| {
             found.is_none_or(|found| found == id) && user.as_ref().is_none_or(|user| user == owner)
         };
         let order = QueueOrder::of(self.cell, self.now);
