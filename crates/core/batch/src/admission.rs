@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cell::{Applied, Cell, Job, MachineState, Op, Subject, TaskState};
+use cell::{Applied, Cell, EventKind, Job, MachineState, Op, Subject, TaskState};
 use model::{CollectionId, Enabled, MachineId, QueueSettings, Resources, Span, Time};
 use spec::JobSpec;
 
@@ -171,8 +171,15 @@ impl Admission {
                 Subject::Machine(machine) => drop(machines.insert(machine)),
                 Subject::Cell => {}
             }
-            if let cell::EventKind::QueueWeights { user, weights } = &event.kind {
-                self.queue.set_weights(cell.time(), user, *weights);
+            match &event.kind {
+                EventKind::QueueWeights { user, weights } => {
+                    self.queue.set_weights(cell.time(), user, *weights);
+                }
+                // They change what other machines count for, too.
+                EventKind::Platform { .. } | EventKind::MachineReadiness { .. } => {
+                    machines.extend(cell.machines().map(|machine| machine.id));
+                }
+                _ => {}
             }
         }
         match op {

@@ -1,5 +1,7 @@
 //! What waits in the queue.
 
+use std::cmp::Reverse;
+
 use model::{CollectionId, Resources, Span, Time, UserName};
 use thiserror::Error;
 
@@ -58,12 +60,19 @@ impl QueuedJob {
         if self.gang { self.tasks } else { 1 }
     }
 
+    pub(crate) fn place(&self) -> PlaceInQueue {
+        (Reverse(self.priority), self.since, self.id)
+    }
+
     /// What is needed to enable the next tasks.
     #[must_use]
     pub fn needs(&self) -> Resources {
         self.request.times(self.together().into())
     }
 }
+
+/// A job's place among those of its user.
+pub(crate) type PlaceInQueue = (Reverse<u16>, Time, CollectionId);
 
 /// A job cannot wait in the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -1,10 +1,10 @@
 //! The queue itself: who waits, what runs, and in which order users have their turn.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{CollectionId, Dimension, PoorestUser, Resources, ShareWeights, Span, Time, UserName};
 
+use crate::job::PlaceInQueue;
 use crate::share::ShareUsage;
 use crate::waiting::{Needs, WaitingCounts, WaitingOfUser};
 use crate::{BadJob, DominantShare, QueuedJob};
@@ -30,8 +30,6 @@ impl Default for QueuePolicy {
     }
 }
 
-/// A job's place among those of its user.
-pub(crate) type PlaceInQueue = (Reverse<u16>, Time, CollectionId);
 /// A user's place among all: the share, and of equal shares the job that is ahead.
 pub(crate) type UserTurn = (DominantShare, PlaceInQueue, UserName);
 /// When tasks are expected to end; with a number, because several may at once.
@@ -82,12 +80,6 @@ pub(crate) struct RunningTasks {
     pub(crate) job: CollectionId,
     pub(crate) tasks: u32,
     pub(crate) request: Resources,
-}
-
-impl QueuedJob {
-    pub(crate) fn place(&self) -> PlaceInQueue {
-        (Reverse(self.priority), self.since, self.id)
-    }
 }
 
 impl HeldJob {

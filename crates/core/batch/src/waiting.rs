@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Dimension, Resources, Span};
 
-use crate::queue::PlaceInQueue;
+use crate::job::PlaceInQueue;
 
 /// Needs in an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

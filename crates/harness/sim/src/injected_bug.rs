@@ -73,13 +73,15 @@ pub enum InjectedBug {
     StaleMount,
     /// The leader tells no task that its secret, or an address that it has, has changed.
     ForgottenRotation,
+    /// What a scheduler enables of the batch queue never gets into the log, and the scheduler is told that it did.
+    StarvedQueue,
     /// A machine keeps a secret after its task has ended, or the secret was deleted.
     SecretAfterRemoval,
 }
 
 impl InjectedBug {
     /// All bugs.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::LostWrite,
         Self::StaleAssignment,
         Self::OldOrder,
@@ -112,6 +114,7 @@ impl InjectedBug {
         Self::StaleMount,
         Self::ForgottenRotation,
         Self::SecretAfterRemoval,
+        Self::StarvedQueue,
     ];
 }
 
@@ -151,7 +154,8 @@ pub(crate) fn proposed(injected_bug: InjectedBug, cell: &Cell, op: &Op) -> Op {
                 one.amount.ram.0 /= 8;
             }
         }
-        (InjectedBug::ForgottenRotation, Op::TellInputs { .. }) => op = Op::Nothing,
+        (InjectedBug::ForgottenRotation, Op::TellInputs { .. })
+        | (InjectedBug::StarvedQueue, Op::Enable { .. }) => op = Op::Nothing,
         (InjectedBug::ForgottenEviction, Op::EvictDraining { instances, .. }) => instances.clear(),
         _ => {}
     }

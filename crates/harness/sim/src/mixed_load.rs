@@ -26,6 +26,15 @@ use crate::secret_load::SecretLoad;
 use crate::volume_load::VolumeLoad;
 use crate::world::address;
 
+/// How the tasks of a job wait in the batch queue: by its number, so that nothing else that is drawn changes.
+fn wait_as_batch(number: u64, spec: &mut JobSpec) {
+    let is_gang = spec.kind.alloc_set().is_none() && !spec.is_on_every_machine();
+    spec.batch.gang = number.is_multiple_of(11) && is_gang && spec.tasks <= 4;
+    spec.batch.at_once = (number % 7 == 3 && !spec.batch.gang).then_some(2);
+    spec.batch.requeue = number.is_multiple_of(2);
+    spec.batch.expected_runtime = number.is_multiple_of(5).then_some(Span::from_secs(60));
+}
+
 /// A mixed load.
 #[derive(Debug)]
 pub struct Mixed {
@@ -112,6 +121,9 @@ impl Mixed {
             2..6 => self.in_alloc_set(cell, owner, &mut spec),
             6 => (spec.tasks, spec.sizing) = (0, Sizing::EveryMachine),
             _ => {}
+        }
+        if !spec.kind.is_alloc_set() {
+            wait_as_batch(self.jobs, &mut spec);
         }
         self.volumes.ask(owner, &mut spec);
         self.secrets.ask(cell, self.users.get(owner)?, &mut spec);

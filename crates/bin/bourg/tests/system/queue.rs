@@ -63,7 +63,6 @@ fn users_share_the_machine_and_the_rest_waits() {
     has(&cell, "ana/load", 17, 3);
 
     // What is preempted waits again.
-    write(&cell, "web", 1, 2 * tenth, "");
     cell.write(
         "web.bcl",
         &format!(
@@ -111,12 +110,12 @@ fn a_gang_starts_whole_and_the_queue_can_be_switched_off() {
     cell.ok("bourg cell queue off");
     has_none_queued(&cell, "many");
     cell.ok("bourg kill many");
-    for (line, expected) in [
-        ("bourg cell queue --half-life 0s", "a half-life and an assumed runtime are from"),
-        ("bourg cell queue --assumed-runtime 0s", "a half-life and an assumed runtime are from"),
-        ("bourg --cell ./ana cell queue on", "ana may not set how the batch queue decides"),
+    for (code, line, expected) in [
+        (2, "bourg cell queue --half-life 0s", "a half-life and an assumed runtime are from"),
+        (2, "bourg cell queue --assumed-runtime 0s", "a half-life and an assumed runtime are from"),
+        (3, "bourg --cell ./ana cell queue on", "ana may not set how the batch queue decides"),
     ] {
-        let said = cell.fails(3, line);
+        let said = cell.fails(code, line);
         assert!(said.contains(expected), "{line}: {said}");
     }
     for weight in ["cpu=0", "cpu=-1", "cpu=1000001", "gpu=1"] {

@@ -3,6 +3,7 @@
 mod allocs;
 mod enrolment;
 mod every_machine;
+mod queue;
 mod quota;
 mod replicas;
 

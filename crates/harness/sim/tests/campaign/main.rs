@@ -119,6 +119,7 @@ found! {
     a_stale_mount_is_found: [1], StaleMount, Family::ALL;
     a_forgotten_rotation_is_found: [1], ForgottenRotation, Family::ALL;
     a_secret_after_its_removal_is_found: [1], SecretAfterRemoval, Family::ALL;
+    a_starved_queue_is_found: [1], StarvedQueue, Family::ALL;
     a_read_without_a_round_is_found: [3, 5], LeaderReads, [Family::Network, Family::Master];
 }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use api::v1;
 use cell::{
-    Assignment, BudgetExhausted, Cell, ChangeKind, Job, Machine, MachineState, Mutation, Rejection,
-    ResizeJob, TaskState, Update, UpdateJob, UpdateState, VersionEnd,
+    Assignment, BudgetExhausted, Cell, ChangeKind, Job, Machine, MachineState, Mutation, Op,
+    Rejection, ResizeJob, TaskState, Update, UpdateJob, UpdateState, VersionEnd,
 };
-use model::{TaskIndex, TaskSelection, Time, UserName};
+use model::{Enabled, SchedulerName, TaskIndex, TaskSelection, Time, UserName};
 use spec::{JobSpec, UpdatePolicy};
 
 use super::Reads;
@@ -482,6 +482,16 @@ impl Reads<'_> {
 
 /// Where the tasks would be placed that are then pending, and who would be evicted.
 fn plan_placements(preview: &Cell, job: &Job, now: Time, plan: &mut v1::PlanResponse) {
+    // What waits in the batch queue is placed as if it were its turn.
+    let mut enabled = preview.clone();
+    let most = job.spec.enabled_at_once().unwrap_or(u32::MAX);
+    let tasks = job.counts().queued.min(most);
+    let enable = vec![Enabled { job: job.id, tasks }];
+    enabled.apply(now, &Op::Enable { by: SchedulerName::main(), enabled: enable });
+    let (preview, job) = match enabled.job(job.id) {
+        Some(job) => (&enabled, job.as_ref()),
+        None => (preview, job),
+    };
     let found = scheduler::preview(preview, job, now);
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     plan.placed = count(found.assignments.len());
