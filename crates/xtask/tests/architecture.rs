@@ -104,6 +104,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "model",
             "spec",
             "cell",
+            "batch",
             "bns",
             "placement",
             "repack",

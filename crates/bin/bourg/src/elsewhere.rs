@@ -71,6 +71,13 @@ const ANSWERS: &[(&[&str], Suggestion)] = &[
     ),
     (&["sprio", "sshare"], Here("`bourg queue` shows the batch jobs that wait, in their order")),
     (
+        &["squeue", "sprio", "sshare"],
+        Here(
+            "`bourg queue` shows what waits and who is next, `bourg queue -o wide` the shares of users, \
+             `bourg status` all jobs",
+        ),
+    ),
+    (
         &["get"],
         Here("`bourg status` shows jobs, `bourg machines` machines; `-o json` has every field"),
     ),

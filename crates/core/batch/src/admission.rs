@@ -135,6 +135,15 @@ impl Admission {
         self.reserved.as_ref()
     }
 
+    /// The same with what the next pass would reserve: a queue that was just made has made none.
+    #[must_use]
+    pub fn with_next_reservation(mut self, cell: &Cell, now: Time) -> Self {
+        let mut next = self.clone();
+        next.pass(cell, now);
+        self.reserved = next.reserved;
+        self
+    }
+
     /// Whether a job waits in vain: its next tasks are larger than all machines together.
     #[must_use]
     pub fn is_too_large(&self, job: CollectionId) -> bool {

@@ -12,8 +12,34 @@ use crate::{Admission, BatchQueue, DominantShare, Runtime};
 pub struct ExpectedStart {
     /// The moment.
     pub at: Time,
-    /// How certain it is: whether nothing is known of the runtime of a task whose end comes before.
-    pub assumed: bool,
+    /// How certain it is.
+    pub by: StartBasis,
+}
+
+/// What an expected start is taken from: of the tasks that end before, the least certain runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StartBasis {
+    /// No task has to end.
+    NoEnd,
+    /// They are ended then.
+    Bounds,
+    /// Their jobs say so.
+    Expectations,
+    /// Earlier jobs took so long.
+    EarlierJobs,
+    /// Of some nothing is known.
+    Assumption,
+}
+
+impl From<Runtime> for StartBasis {
+    fn from(runtime: Runtime) -> Self {
+        match runtime {
+            Runtime::Bounded(_) => Self::Bounds,
+            Runtime::Expected(_) => Self::Expectations,
+            Runtime::Earlier(_) => Self::EarlierJobs,
+            Runtime::Unknown => Self::Assumption,
+        }
+    }
 }
 
 /// What a job waits for.
@@ -87,10 +113,10 @@ impl BatchQueue {
         ends_max: usize,
     ) -> BTreeMap<CollectionId, ExpectedStart> {
         let (mut queue, mut at, mut room) = (self.clone(), now, room);
-        let (mut starts, mut assumed) = (BTreeMap::new(), false);
+        let (mut starts, mut by) = (BTreeMap::new(), StartBasis::NoEnd);
         for _ in 0..=ends_max {
             for enabled in queue.pass(at, room).enabled {
-                starts.entry(enabled.job).or_insert(ExpectedStart { at, assumed });
+                starts.entry(enabled.job).or_insert(ExpectedStart { at, by });
                 let held = queue.jobs.get(&enabled.job);
                 let request = held.map_or_else(Resources::default, |held| held.job.request);
                 room = room.minus(request.times(enabled.tasks.into()));
@@ -100,7 +126,8 @@ impl BatchQueue {
             }
             let Some(((end, _), running)) = queue.running.first_key_value() else { break };
             let (job, tasks) = (running.job, running.tasks);
-            assumed |= queue.jobs.get(&job).is_none_or(|held| held.job.runtime == Runtime::Unknown);
+            let runtime = queue.jobs.get(&job).map_or(Runtime::Unknown, |held| held.job.runtime);
+            by = by.max(runtime.into());
             at = at.max(*end);
             room = room.plus(running.request.times(tasks.into()));
             queue.ended(at, job, tasks);

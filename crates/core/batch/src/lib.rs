@@ -25,7 +25,7 @@ mod share;
 mod waiting;
 
 pub use admission::{Admission, AdmissionPass, ENABLED_AHEAD, ENABLED_TASKS_MAX};
-pub use forecast::{ExpectedStart, WaitingJob, WaitsFor};
+pub use forecast::{ExpectedStart, StartBasis, WaitingJob, WaitsFor};
 pub use job::{BadJob, QueuedJob, Runtime};
 pub use model::{BadWeight, Enabled, PoorestUser, ShareWeights};
 pub use pass::{StartReservation, TurnPass};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{CollectionId, PoorestUser, Resources, ShareWeights, Span, Time, UserName};
+use model::{CollectionId, Dimension, PoorestUser, Resources, ShareWeights, Span, Time, UserName};
 
 use crate::job::PlaceInQueue;
 use crate::share::ShareUsage;
@@ -133,6 +133,20 @@ impl BatchQueue {
     #[must_use]
     pub fn share(&self, now: Time, user: &UserName) -> DominantShare {
         self.users.get(user).map_or_else(DominantShare::default, |user| self.share_of(now, user))
+    }
+
+    /// The resource of which the user's share is that, if the user has one.
+    #[must_use]
+    pub fn dominant(&self, now: Time, user: &UserName) -> Option<Dimension> {
+        let user = self.users.get(user)?;
+        let counted = user.usage.counted(now, self.policy.half_life);
+        DominantShare::dimension(&counted, &self.capacity, &user.weights)
+    }
+
+    /// The weights of a user.
+    #[must_use]
+    pub fn weights(&self, user: &UserName) -> ShareWeights {
+        self.users.get(user).map_or_else(ShareWeights::default, |user| user.weights)
     }
 
     /// What the enabled tasks of a user request.

@@ -17,16 +17,35 @@ impl DominantShare {
     /// The share of a usage in a capacity. What is used of a dimension without capacity counts as everything.
     #[must_use]
     pub fn of(used: &Resources, capacity: &Resources, weights: &ShareWeights) -> Self {
-        let share = |(dimension, weight): (Dimension, u32)| {
-            let used = u128::from(used.get(dimension)) * WHOLE * ONE;
-            let whole = u128::from(capacity.get(dimension)) * u128::from(weight);
-            match used.checked_div(whole) {
-                Some(share) => u64::try_from(share).unwrap_or(u64::MAX),
-                None if used == 0 => 0,
-                None => u64::MAX,
+        let share = |(dimension, weight)| Self::of_one(dimension, weight, used, capacity);
+        weights.each().map(share).max().unwrap_or_default()
+    }
+
+    /// The dimension of the largest share; `None` if nothing is used. Of equal ones, the first.
+    #[must_use]
+    pub fn dimension(
+        used: &Resources,
+        capacity: &Resources,
+        weights: &ShareWeights,
+    ) -> Option<Dimension> {
+        let mut found: Option<(Self, Dimension)> = None;
+        for (dimension, weight) in weights.each() {
+            let share = Self::of_one(dimension, weight, used, capacity);
+            if share.0 > 0 && found.is_none_or(|(largest, _)| share > largest) {
+                found = Some((share, dimension));
             }
-        };
-        Self(weights.each().map(share).max().unwrap_or_default())
+        }
+        found.map(|(_, dimension)| dimension)
+    }
+
+    fn of_one(dimension: Dimension, weight: u32, used: &Resources, capacity: &Resources) -> Self {
+        let used = u128::from(used.get(dimension)) * WHOLE * ONE;
+        let whole = u128::from(capacity.get(dimension)) * u128::from(weight);
+        Self(match used.checked_div(whole) {
+            Some(share) => u64::try_from(share).unwrap_or(u64::MAX),
+            None if used == 0 => 0,
+            None => u64::MAX,
+        })
     }
 }
 
@@ -107,6 +126,11 @@ mod tests {
         assert_eq!(of(amounts(6, 0), &one), of(amounts(0, 12), &one));
         let two = one.with(Dimension::Ram, 2_000).expect("a weight");
         assert_eq!(of(amounts(0, 12), &two), of(amounts(3, 0), &one));
+        let dominant = |used| DominantShare::dimension(&used, &capacity, &one);
+        assert_eq!(dominant(amounts(0, 0)), None);
+        assert_eq!(dominant(amounts(3, 12)), Some(Dimension::Ram));
+        assert_eq!(dominant(amounts(6, 2)), Some(Dimension::Cpu));
+        assert_eq!(dominant(amounts(9, 18)), Some(Dimension::Cpu), "the first of equal ones");
         let no_disk = Resources::each(|_| 1);
         assert_eq!(of(no_disk, &one), DominantShare(u64::MAX));
     }

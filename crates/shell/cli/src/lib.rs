@@ -33,6 +33,7 @@ mod package;
 mod packing;
 mod plan;
 mod prune;
+mod queue;
 mod queue_settings;
 mod quota;
 mod reclaim;
@@ -120,6 +121,12 @@ pub enum Command {
     /// They are counted without any eviction and as if nothing else were placed, so a number is of tasks of one size
     /// alone.
     Shapes(shapes::ShapesArgs),
+    /// Show the batch queue: who is next, what jobs wait for, and when they are expected to start.
+    ///
+    /// Best-effort batch jobs wait in the queue until it is their user's turn and there is room: the user with the
+    /// smallest share is next. Below it are the other jobs with pending tasks, by priority. A start is expected as far
+    /// as runtimes are known: BY names the least certain of them.
+    Queue(queue::QueueListArgs),
     /// Show the output of tasks.
     Logs(LogsArgs),
     /// Show what the tasks of a job use: CPU, memory and disk, now and lately. Without a job: the cell.
@@ -538,6 +545,7 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Status(args) => show::status(cell, &args)?,
         Command::Why(args) => why::why(cell, &args)?,
         Command::Shapes(args) => shapes::shapes(cell, &args)?,
+        Command::Queue(args) => queue::queue(cell, &args)?,
         Command::Logs(args) => logs::logs(cell, &args)?,
         Command::Usage(args) => usage::usage(cell, &args)?,
         Command::Top(args) => return top::top(cell, &args),

@@ -22,6 +22,8 @@ use crate::said::{start_was_lost, starts_lost};
 
 /// How long a task must be pending before the command explains why.
 const WHY_AFTER: Duration = Duration::from_secs(1);
+/// How often the place of a job in the batch queue is asked for.
+const QUEUE_AFTER: Duration = Duration::from_secs(5);
 /// The time between two submissions of a job of whose name another one is being killed.
 const AGAIN: Duration = Duration::from_millis(250);
 /// The failures of tasks of a job that are shown while it is waited for, each with the last output.
@@ -311,6 +313,8 @@ struct Progress {
     patience: Option<u32>,
     /// The jobs for which waiting was reported.
     said_waiting: Vec<String>,
+    /// The place in the batch queue that was reported: among the owner's jobs, and whether it has a turn.
+    said_place: Option<(u32, bool)>,
 }
 
 /// The stages of a job; an alloc in place counts as healthy.
@@ -337,6 +341,7 @@ impl Progress {
             said_failure,
             patience,
             said_waiting,
+            said_place: None,
         }
     }
 
@@ -358,6 +363,8 @@ impl Progress {
         let say_why = tokio::time::sleep(WHY_AFTER);
         let mut say_why = std::pin::pin!(say_why);
         let mut said_why = false;
+        let look_at_queue = tokio::time::sleep(WHY_AFTER);
+        let mut look_at_queue = std::pin::pin!(look_at_queue);
         let settled = tokio::time::sleep(Duration::ZERO);
         let mut settled = std::pin::pin!(settled);
         let mut settles = false;
@@ -404,6 +411,10 @@ impl Progress {
                     said_why = true;
                     eprint!("{}", self.end_line());
                     output::say(&why::explain(connection, address.clone()).await?);
+                }
+                () = &mut look_at_queue, if last.as_ref().is_some_and(is_in_queue) => {
+                    look_at_queue.as_mut().reset(tokio::time::Instant::now() + QUEUE_AFTER);
+                    self.say_place(connection, &address).await?;
                 }
                 () = &mut settled, if settles => settles = false,
                 () = &mut until, if patience.is_some() => {
@@ -547,6 +558,26 @@ impl Progress {
         self.said_waiting.clone_from(&job.waits_for);
     }
 
+    /// Reports the place in the batch queue, whenever it changes.
+    async fn say_place(
+        &mut self,
+        connection: &mut Connection,
+        job: &v1::JobAddress,
+    ) -> Result<(), Failure> {
+        let request = v1::WhyRequest { job: Some(job.clone()), ..v1::WhyRequest::default() };
+        let answer = connection
+            .ask(request, async |mut client, request| client.jobs.why(request).await)
+            .await?;
+        if let Some(place) = &answer.queue_place {
+            let now = (place.place_of_user, place.place > 0);
+            if self.said_place.replace(now) != Some(now) {
+                eprint!("{}", self.end_line());
+                eprintln!(" queued: {}", present::queue_place(place, answer.time));
+            }
+        }
+        Ok(())
+    }
+
     fn note(&mut self, job: &v1::JobStatus) {
         let counts = counts(job);
         self.tasks = counts.tasks;
@@ -582,6 +613,11 @@ impl Progress {
     fn end_line(&self) -> String {
         if self.live { format!("\r\x1b[K{}\n", self.line()) } else { String::new() }
     }
+}
+
+/// Whether tasks of the job wait in the batch queue.
+fn is_in_queue(job: &v1::JobStatus) -> bool {
+    counts(job).queued > 0 && job.waits_for.is_empty()
 }
 
 fn counts(job: &v1::JobStatus) -> v1::JobCounts {

@@ -266,6 +266,8 @@ fn tally(job: &v1::JobStatus) -> String {
     let ended =
         [(counts.finished, "finished"), (counts.failed, "failed"), (counts.killed, "killed")];
     let parts = alive.into_iter().chain(ended.into_iter().filter(|(tasks, _)| *tasks > 0));
+    let queued = (counts.queued > 0).then_some((counts.queued, "queued"));
+    let parts = parts.chain(queued);
     let part = |(place, (tasks, what)): (usize, (u32, &str))| match place {
         0 => format!("{tasks} of {} {what}", counts.tasks),
         _ => format!("{tasks} {what}"),

@@ -115,6 +115,11 @@ fn overview(cell: Target<'_>, args: &WhyArgs) -> Done {
 /// The job and the first reason why its tasks are pending, in a line; and whether that passes by waiting.
 fn first_reason(answer: &v1::WhyResponse) -> (bool, String) {
     let name = name(answer);
+    if let Some(place) = answer.queue_place.as_ref().filter(|_| answer.pending == 0) {
+        let s = if answer.queued == 1 { "" } else { "s" };
+        let line = present::queue_place(place, answer.time);
+        return (true, format!("{name}  {} task{s} queued: {line}\n", answer.queued));
+    }
     if answer.queued > 0 && answer.pending == 0 {
         let s = if answer.queued == 1 { "" } else { "s" };
         let until = present::until(&answer.waits);
@@ -256,8 +261,15 @@ fn show(answer: &v1::WhyResponse) -> String {
     let name = name(answer);
     let mut text = String::new();
     if answer.queued > 0 {
-        let (until, s) = (present::until(&answer.waits), if answer.queued == 1 { "" } else { "s" });
-        let _infallible = writeln!(text, "{name}: {} task{s} queued {until}", answer.queued);
+        let s = if answer.queued == 1 { "" } else { "s" };
+        match &answer.queue_place {
+            Some(place) => show_queued(&mut text, answer, place),
+            None => {
+                let until = present::until(&answer.waits);
+                let _infallible =
+                    writeln!(text, "{name}: {} task{s} queued {until}", answer.queued);
+            }
+        }
         for group in &answer.queued_groups {
             text.push_str(&when_started(group));
         }
@@ -328,6 +340,43 @@ fn waiting_gang(name: &str, gang: &v1::WaitingGang) -> String {
         let _infallible = writeln!(text, " for one more:  {machines} {why}{nearest}");
     }
     text
+}
+
+/// The place of a job in the batch queue, who is ahead of it, and what it waits for.
+fn show_queued(text: &mut String, answer: &v1::WhyResponse, place: &v1::QueuePlace) {
+    let s = if answer.queued == 1 { "" } else { "s" };
+    let line = present::queue_place(place, answer.time);
+    let mut lines = vec![
+        format!("{}: {} task{s} queued: {line}", name(answer), answer.queued),
+        format!(" until {}", present::queue_wait_in_full(place.waits_for.as_ref(), answer.time)),
+    ];
+    let share = present::queue_share(place.share, &place.dimension);
+    let ahead = answer.users_ahead.iter().map(|ahead| {
+        format!("{} {}", ahead.user, present::queue_share(ahead.share, &ahead.dimension))
+    });
+    let mut ahead: Vec<String> = ahead.collect();
+    let more =
+        answer.users_ahead_count as usize - ahead.len().min(answer.users_ahead_count as usize);
+    if more > 0 {
+        ahead.push(format!("{more} more"));
+    }
+    lines.push(match (place.place, ahead.is_empty()) {
+        (0, _) => format!(" {}'s share: {share}", place.user),
+        (place_of_all, true) => {
+            format!(" place {place_of_all} of all; {}'s share: {share}, the smallest", place.user)
+        }
+        (place_of_all, false) => format!(
+            " place {place_of_all} of all; {}'s share: {share}; ahead: {}",
+            place.user,
+            ahead.join(", ")
+        ),
+    });
+    if let Some(runtime) = place.runtime.and_then(|runtime| api::span(&runtime).ok()) {
+        lines.push(format!(" its tasks run for {runtime} ({})", place.runtime_by));
+    }
+    for line in lines {
+        let _infallible = writeln!(text, "{line}");
+    }
 }
 
 /// `2 machines without a task: quota of production cpu (m4, m5)`; `None` if there is none.

@@ -235,6 +235,7 @@ fn answered(directory: &Path, asked: v1::PastQuestion) -> Result<Answered, Statu
     let answer = match asked.question.ok_or_else(|| invalid("no question"))? {
         Question::Status(asked) => Answer::Status(reads.status(&asked)?),
         Question::Why(asked) => Answer::Why(reads.why(&asked, &Default::default())?),
+        Question::Queue(asked) => Answer::Queue(reads.queue(&asked)?),
         Question::Machines(asked) => Answer::Machines(reads.machines(&asked)?),
         Question::Users(_) => Answer::Users(reads.users()),
         Question::Quota(asked) => Answer::Quota(reads.quota(&asked)?),

@@ -7,6 +7,7 @@ pub(crate) mod moves;
 pub(crate) mod notices;
 pub(crate) mod problems;
 pub(crate) mod reasons;
+pub(crate) mod queue;
 pub(crate) mod rejections;
 pub(crate) mod starting;
 pub(crate) mod updates;
@@ -129,6 +130,9 @@ impl Reads<'_> {
         {
             answer.scored_task = index.0;
             answer.scores = views::scores(self.cell, job, index, self.now, held, most);
+        }
+        if job.counts().queued > 0 && job.waits_for.is_empty() {
+            queue::explain(self.cell, job, self.now, &mut answer);
         }
         Ok(answer)
     }

@@ -9,6 +9,7 @@
 //! - [`job_state`]: what a job does
 //! - [`start_lost`]: why a task could not be started
 //! - [`machine_words`]: what machines offer tasks
+//! - [`queue_place`]: the batch queue
 //! - [`table`]: columns of text
 //! - [`until`]: what a job waits for
 
@@ -18,11 +19,16 @@ mod job_words;
 mod lost_start;
 pub mod machine_words;
 pub mod problem;
+mod queue_words;
 mod table;
 mod wait_words;
 
 pub use event_words::EventWords;
 pub use job_words::job_state;
 pub use lost_start::{lost_starts, not_started, start_lost};
+pub use queue_words::{
+    queue_place, queue_position, queue_share, queue_start, queue_start_basis, queue_wait,
+    queue_wait_in_full, queue_weights,
+};
 pub use table::{table, table_within};
 pub use wait_words::{awaited, until};

@@ -101,6 +101,7 @@ pub(crate) struct PageCache {
     scores: CachedBy<String, v1::WhyResponse>,
     /// Of the jobs with most pending tasks.
     pub(crate) whys: Cached<Vec<v1::WhyResponse>>,
+    pub(crate) queue: Cached<v1::QueueResponse>,
 }
 
 impl Default for PageCache {
@@ -126,6 +127,7 @@ impl Default for PageCache {
             why: CachedBy::new(OVERVIEW_AGE),
             scores: CachedBy::new(WHY_AGE),
             whys: Cached::new(WHY_AGE),
+            queue: Cached::new(OVERVIEW_AGE),
         }
     }
 }

@@ -48,7 +48,7 @@ impl Section {
             | Place::Task { .. }
             | Place::Logs { .. }
             | Place::Terminal { .. } => Self::Jobs,
-            Place::Pending | Place::Why { .. } => Self::Pending,
+            Place::Pending | Place::Queue | Place::Why { .. } => Self::Pending,
             Place::Machines(_) | Place::Machine { .. } => Self::Machines,
             Place::Users | Place::User { .. } => Self::Users,
             Place::Names | Place::NamesOf { .. } => Self::Names,

@@ -81,6 +81,7 @@ mod ports;
 mod printed;
 mod problems;
 mod queue;
+mod queue_shown;
 mod quota;
 mod readiness;
 mod reasons;

@@ -1,6 +1,6 @@
 //! Who starts when: places, gangs, bounds, reservations.
 
-use batch::{BatchQueue, Enabled, QueuePolicy, QueuedJob, Runtime};
+use batch::{BatchQueue, Enabled, QueuePolicy, QueuedJob, Runtime, StartBasis};
 use model::{CollectionId, Span};
 
 use crate::made::{amounts, at, job, queue_of};
@@ -139,7 +139,8 @@ fn starts_are_foretold() {
     ];
     let queue = waits(2, jobs);
     let starts = queue.forecast(at(10), amounts(2, 0), 10);
-    let starts: Vec<(u64, model::Time)> =
-        starts.into_iter().map(|(id, start)| (id.0, start.at)).collect();
-    assert_eq!(starts, [(1, at(10)), (2, at(110)), (3, at(160))]);
+    let starts: Vec<(u64, model::Time, StartBasis)> =
+        starts.into_iter().map(|(id, start)| (id.0, start.at, start.by)).collect();
+    let by = StartBasis::Bounds;
+    assert_eq!(starts, [(1, at(10), StartBasis::NoEnd), (2, at(110), by), (3, at(160), by)]);
 }

@@ -148,9 +148,11 @@ pub(super) fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration, far:
     if counts.queued > 0 {
         let until = present::until(&job.waits);
         let text = format!("error: not placed within {wait} s: {name} is queued {until}");
-        let first = job.waits_for.first().map(String::as_str).unwrap_or_default();
-        return Failure::new(Code::NotPlaced, text)
-            .next(format!("bourg status {first} · bourg kill {name}"));
+        let look = match job.waits_for.first() {
+            Some(first) => format!("bourg status {first}"),
+            None => format!("bourg why {name} · bourg queue"),
+        };
+        return Failure::new(Code::NotPlaced, text).next(format!("{look} · bourg kill {name}"));
     }
     let is_alloc_set = run::is_alloc_set(job);
     if counts.pending > 0

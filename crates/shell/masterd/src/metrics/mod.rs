@@ -91,6 +91,9 @@ pub(super) struct ProposalMetrics {
     /// Their assignments.
     pub(super) accepted: Counter,
     pub(super) rejected: Counter,
+    /// Tasks of the batch queue that they enabled, and the jobs of which none was.
+    pub(super) enabled: Counter,
+    pub(super) enabled_rejected: Counter,
 }
 
 /// Metrics of checkpoints.
@@ -188,6 +191,11 @@ impl Metrics {
         registry.register("bourg_assignments_accepted", help, self.proposals.accepted.clone());
         let help = "Assignments in proposals that this replica rejected";
         registry.register("bourg_assignments_rejected", help, self.proposals.rejected.clone());
+        let help = "Tasks of the batch queue that were enabled by proposals to this replica";
+        registry.register("bourg_queue_enabled_tasks", help, self.proposals.enabled.clone());
+        let help = "Jobs of the batch queue in proposals that this replica rejected";
+        let rejected = self.proposals.enabled_rejected.clone();
+        registry.register("bourg_queue_enabled_rejected", help, rejected);
         let help = "Checkpoints written since the start";
         registry.register("bourg_checkpoints_written", help, self.checkpoints.written.clone());
         let help = "Checkpoints that could not be written";

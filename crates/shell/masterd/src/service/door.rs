@@ -546,6 +546,7 @@ macro_rules! of_past {
 of_past! {
     Status: StatusResponse,
     Why: WhyResponse,
+    Queue: QueueResponse,
     Machines: MachinesResponse,
     Cell: CellStatusResponse,
     Users: UsersResponse,

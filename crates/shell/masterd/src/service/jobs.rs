@@ -194,4 +194,12 @@ impl jobs_server::Jobs for Jobs {
         let held = self.usage.held_of_tasks(&by, &asked).await?;
         self.door.read_much(&by, move |reads| reads.why(&asked, &held)).await
     }
+
+    async fn queue(&self, request: Request<v1::QueueRequest>) -> Answer<v1::QueueResponse> {
+        let (by, asked) = (self.door.anyone(&request).await?, request.into_inner());
+        if let Some(at) = asked.at {
+            return self.door.past(&by, at, Question::Queue(asked)).await;
+        }
+        self.door.read_much(&by, move |reads| reads.queue(&asked)).await
+    }
 }

@@ -121,9 +121,19 @@ impl Schedulers {
         if enabled.is_empty() {
             return Ok((LogIndex(0), Vec::new()));
         }
+        let tasks: Vec<u32> = enabled.iter().map(|enabled| enabled.tasks).collect();
         let proposal = request::Request::Enable(name, enabled);
         match self.door.ask_here(proposal, counted).await? {
-            (index, Outcome::Enabled(judged)) => Ok((index, refusals(&judged))),
+            (index, Outcome::Enabled(judged)) => {
+                let proposals = &self.door.metrics.proposals;
+                for (tasks, judged) in tasks.into_iter().zip(&judged) {
+                    match judged {
+                        Ok(()) => drop(proposals.enabled.inc_by(tasks.into())),
+                        Err(_) => drop(proposals.enabled_rejected.inc()),
+                    }
+                }
+                Ok((index, refusals(&judged)))
+            }
             (_, other) => Err(unexpected(&other)),
         }
     }

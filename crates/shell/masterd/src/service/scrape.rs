@@ -260,6 +260,29 @@ fn reservations(encoder: &mut DescriptorEncoder<'_>, cell: &Cell) -> fmt::Result
     family("bourg_reserved_memory_bytes", help, |(_, reserved)| reserved.ram.0 as f64)
 }
 
+/// The jobs with queued tasks, and since when the first of these waits, by band.
+fn queue(encoder: &mut DescriptorEncoder<'_>, cell: &Cell) -> fmt::Result {
+    let mut bands = BTreeMap::from(Band::ALL.map(|band| (band, (0_u64, 0_u64))));
+    for job in cell.jobs().filter(|job| job.is_alive() && job.counts().queued > 0) {
+        let (jobs, longest) = bands.entry(job.spec.priority.band()).or_default();
+        *jobs += 1;
+        if let Some(TaskState::Queued { since }) =
+            job.task(job.first_queued()).map(|task| &task.state)
+        {
+            *longest = (*longest).max(cell.time().since(*since).0 / 1_000_000);
+        }
+    }
+    let of = |value: fn(&(u64, u64)) -> u64| {
+        let each = bands.iter();
+        let each = each.map(move |(band, found)| ([("band", band.name())], value(found)));
+        each.collect::<Vec<_>>()
+    };
+    let help = "Jobs with tasks that wait for other jobs or in the batch queue, by band.";
+    gauges(encoder, "bourg_queued_jobs", help, of(|(jobs, _)| *jobs))?;
+    let help = "How long the first queued task of a job waits, of the longest, by band.";
+    gauges(encoder, "bourg_queued_longest_seconds", help, of(|(_, longest)| *longest))
+}
+
 fn tasks(encoder: &mut DescriptorEncoder<'_>, cell: &Cell) -> fmt::Result {
     let values = cell.stages().flat_map(|(band, stages)| {
         let Stages { queued, pending, running, dead } = stages;
@@ -270,6 +293,7 @@ fn tasks(encoder: &mut DescriptorEncoder<'_>, cell: &Cell) -> fmt::Result {
     gauge(encoder, "bourg_jobs", "Jobs in the cell, including dead ones.", cell.job_count())?;
     let help = "Jobs with a pending task.";
     gauge(encoder, "bourg_pending_jobs", help, cell.pending_job_count())?;
+    queue(encoder, cell)?;
     let counts = NoticeReason::ALL.into_iter().flat_map(|reason| {
         NoticeDelivery::ALL.map(|delivery| {
             let labels = [("reason", reason.name()), ("delivered", delivery.name())];

@@ -5,7 +5,7 @@ use api::v1::usage_request::{Of, Tasks};
 use api::{v1, word};
 use maud::{Markup, html};
 
-use super::{Page, Part, events, jobs};
+use super::{Page, Part, events, jobs, queue};
 use crate::action::{Action, button};
 use crate::address::{Place, Query};
 use crate::asker::PageClient;
@@ -27,6 +27,10 @@ pub(super) async fn page(asker: &mut PageClient, user: &str, job: &str) -> Resul
         let of = Of::Tasks(Tasks { job: Some(address.clone()), tasks, since: None });
         used = asker.usage(of).await?.tasks;
     }
+    let mut why = None;
+    if status.counts.unwrap_or_default().queued > 0 && status.waits_for.is_empty() {
+        why = Some(asker.why(&address).await?);
+    }
     let request = v1::EventsRequest {
         job: Some(address),
         tasks: Some(v1::TaskSelection { all: true, ranges: Vec::new() }),
@@ -35,7 +39,7 @@ pub(super) async fn page(asker: &mut PageClient, user: &str, job: &str) -> Resul
     };
     let history = asker.recent_events(request).await?;
     let parts = vec![
-        Part::new("summary", summary(asker, &status, &spec)),
+        Part::new("summary", summary(asker, &status, &spec, why.as_deref())),
         Part::new("update", update(asker, &status, job)).class("panel"),
         Part::new("tasks", tasks(asker, &status, job, &used)),
         Part::new(
@@ -71,7 +75,12 @@ fn heading(asker: &PageClient, status: &v1::JobStatus, job: &str) -> Markup {
     }
 }
 
-fn summary(asker: &PageClient, status: &v1::JobStatus, spec: &v1::JobSpec) -> Markup {
+fn summary(
+    asker: &PageClient,
+    status: &v1::JobStatus,
+    spec: &v1::JobSpec,
+    why: Option<&v1::WhyResponse>,
+) -> Markup {
     let counts = status.counts.unwrap_or_default();
     let limit = v1::Resources {
         cpu_milli: spec.cpu_milli,
@@ -88,6 +97,7 @@ fn summary(asker: &PageClient, status: &v1::JobStatus, spec: &v1::JobSpec) -> Ma
             "Tasks",
             html! {
                 (counts.healthy) " healthy, " (counts.running) " running, " (counts.pending) " pending of " (counts.tasks)
+                @if counts.queued > 0 { ", " (counts.queued) " queued" }
                 @if counts.finished > 0 { ", " (counts.finished) " finished" }
                 @if counts.failed > 0 { ", " (counts.failed) " failed" }
                 @if counts.killed > 0 { ", " (counts.killed) " killed" }
@@ -102,6 +112,9 @@ fn summary(asker: &PageClient, status: &v1::JobStatus, spec: &v1::JobSpec) -> Ma
         ("Submitted", show::ago(status.submitted, asker.now)),
         ("Disruption budget", budget(spec)),
     ];
+    if let Some((why, place)) = why.and_then(|why| Some((why, why.queue_place.as_ref()?))) {
+        all.push(("Queued", queue::place(asker, place, why.time)));
+    }
     if !status.alloc_set.is_empty() {
         all.push(("Runs in", named(asker, &status.alloc_set)));
     }

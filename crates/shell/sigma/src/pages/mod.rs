@@ -12,6 +12,7 @@ mod machine;
 mod machines;
 mod names;
 mod pending;
+mod queue;
 mod task;
 mod terminal;
 mod users;
@@ -50,6 +51,7 @@ pub(crate) async fn page(asker: &mut PageClient) -> Result<Page, Problem> {
         Place::Machines(query) => Box::pin(machines::page(asker, &query)).await,
         Place::Machine { name } => Box::pin(machine::page(asker, &name)).await,
         Place::Pending => Box::pin(pending::page(asker)).await,
+        Place::Queue => Box::pin(queue::page(asker)).await,
         Place::Users => Box::pin(users::page(asker)).await,
         Place::User { name } => Box::pin(users::user(asker, &name)).await,
         Place::Names => Box::pin(names::page(asker)).await,

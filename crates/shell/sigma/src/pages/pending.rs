@@ -38,6 +38,7 @@ pub(super) async fn page(asker: &mut PageClient) -> Result<Page, Problem> {
     let heading = html! {
         h1 { "Pending" }
         p class="muted" { "Tasks that wait for a machine, and why." }
+        p class="links" { a href=(asker.to(Place::Queue)) { "Queue" } }
     };
     // There is no command for all of them: the first.
     let command = match waiting.first() {
@@ -148,7 +149,7 @@ fn band_table(asker: &PageClient, jobs: &[v1::JobStatus]) -> Markup {
                 th scope="col" { "Band" }
                 th scope="col" class="num" { "Pending" }
                 th scope="col" { "Share" }
-                th scope="col" class="num" { "Queued after other jobs" }
+                th scope="col" class="num" { "Queued" }
                 th scope="col" class="num" { "Jobs" }
             } }
             tbody { @for band in bands::BANDS.map(|(band, _)| bands::name(band)) {

@@ -8,7 +8,7 @@ use api::v1::events_request::From;
 use maud::{Markup, html};
 use model::Resources;
 
-use super::{Page, Part, events, jobs};
+use super::{Page, Part, events, jobs, queue as batch_queue};
 use crate::address::{Place, Query};
 use crate::asker::PageClient;
 use crate::problem::Problem;
@@ -83,14 +83,28 @@ fn why(asker: &PageClient, answer: &v1::WhyResponse) -> Markup {
         h2 { "What is missing" }
         @if answer.queued > 0 {
             div class="panel" {
-                p { strong { (counted(answer.queued, "task")) " queued, until:" } }
-                ul {
+                @if let Some(place) = &answer.queue_place {
+                    p { strong { (counted(answer.queued, "task")) " queued" } ": " (batch_queue::place(asker, place, answer.time)) }
+                    p { "Until " (present::queue_wait_in_full(place.waits_for.as_ref(), answer.time)) "." }
+                    p {
+                        (place.user) "'s share: " (present::queue_share(place.share, &place.dimension))
+                        @for (number, ahead) in answer.users_ahead.iter().enumerate() {
+                            @if number == 0 { "; ahead: " } @else { ", " }
+                            (ahead.user) " " (present::queue_share(ahead.share, &ahead.dimension))
+                        }
+                    }
+                } @else if answer.waits_for.is_empty() {
+                    p { strong { (counted(answer.queued, "task")) " queued" } " in the batch queue." }
+                } @else {
+                    p { strong { (counted(answer.queued, "task")) " queued, until:" } }
+                    ul {
                     @for one in &answer.waits {
                         li {
                             @if one.each_task { "the same task of " }
                             (job_link(asker, &one.job)) " " (present::awaited(&one.when, 1))
                         }
                     }
+                }
                 }
             }
         } @else if !is_waiting(answer) {

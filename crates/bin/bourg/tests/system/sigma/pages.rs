@@ -39,7 +39,7 @@ const HIGH: u64 = 2_400;
 
 /// The pages: the name of the picture, the address, what it shows, the command that gives the same data.
 /// `MACHINE` is the name of a machine.
-const PAGES: [(&str, &str, &str, &str); 22] = [
+const PAGES: [(&str, &str, &str, &str); 23] = [
     ("cell", "/?of=ram&by=limit", "Resources by band", "bourg cell status"),
     ("jobs", "/jobs", "root/index", "bourg status"),
     ("job", "/jobs/~/web", "Update from version 1 to 2", "bourg status root/web -o wide"),
@@ -53,6 +53,7 @@ const PAGES: [(&str, &str, &str, &str); 22] = [
     ("machines", "/machines", "MACHINE", "bourg machines -o wide"),
     ("machine", "/machines/MACHINE", "production", "bourg machine show MACHINE"),
     ("pending", "/pending", "root/model", "bourg why"),
+    ("queue", "/queue", "Assumed runtime", "bourg queue -o wide"),
     ("users", "/users", "ana", "bourg user list"),
     ("user", "/users/ana", "mid", "bourg quota show ana"),
     ("names", "/names", "shop", "bourg bns list"),

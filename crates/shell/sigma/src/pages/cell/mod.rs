@@ -317,11 +317,12 @@ fn waits(facts: &Facts) -> Markup {
     html! {
         h2 { "Pending tasks" }
         @if waiting.is_empty() {
-            p class="muted" { "Nothing waits for a machine." }
+            p class="muted" { "Nothing waits for a machine. " a href=(facts.to(Place::Queue)) { "Queue" } }
         } @else {
             p class="links" {
                 @for (band, count) in &bands { span { strong { (count) } " " (band) } }
                 a href=(facts.to(Place::Pending)) { "All, and why" }
+                a href=(facts.to(Place::Queue)) { "Queue" }
             }
             div class="scroll" { table {
                 thead { tr {
