@@ -35,7 +35,7 @@ impl From<QueueSettings> for QueuePolicy {
 /// Room is what best-effort tasks could use on machines that take tasks, minus what those request that are enabled and
 /// have no machine yet.
 #[derive(Clone, Debug)]
-pub struct Admission {
+pub struct QueueAdmission {
     queue: BatchQueue,
     settings: QueueSettings,
     /// The best-effort batch jobs that are alive.
@@ -84,7 +84,7 @@ pub struct AdmissionPass {
     pub next: Option<Time>,
 }
 
-impl Admission {
+impl QueueAdmission {
     /// The queue of a cell as it is.
     #[must_use]
     pub fn of(cell: &Cell) -> Self {

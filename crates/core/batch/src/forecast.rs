@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cell::Cell;
 use model::{CollectionId, Resources, Time, UserName};
 
-use crate::{Admission, BatchQueue, DominantShare, Runtime};
+use crate::{BatchQueue, DominantShare, QueueAdmission, Runtime};
 
 /// When a job gets its first tasks, as far as that can be known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +136,7 @@ impl BatchQueue {
     }
 }
 
-impl Admission {
+impl QueueAdmission {
     /// The jobs that wait, in the order of turns: by the shares of their owners now, and of each owner those ahead first;
     /// then those that cannot have a turn yet, the oldest first. Starts are looked for among the next `ends_max` ends of
     /// tasks.

@@ -10,7 +10,7 @@
 //!
 //! Room is an amount, not machines: what fits where is decided by the scheduler that gets the enabled tasks.
 //!
-//! An [`Admission`] is a queue that follows a cell.
+//! An [`QueueAdmission`] is a queue that follows a cell.
 //!
 //! Not here: states of jobs, which change only by operations of the cell; the network.
 
@@ -24,7 +24,7 @@ mod queue;
 mod share;
 mod waiting;
 
-pub use admission::{Admission, AdmissionPass, ENABLED_AHEAD, ENABLED_TASKS_MAX};
+pub use admission::{AdmissionPass, ENABLED_AHEAD, ENABLED_TASKS_MAX, QueueAdmission};
 pub use forecast::{ExpectedStart, StartBasis, WaitingJob, WaitsFor};
 pub use job::{BadJob, QueuedJob, Runtime};
 pub use model::{BadWeight, Enabled, PoorestUser, ShareWeights};

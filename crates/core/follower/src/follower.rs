@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use batch::{Admission, AdmissionPass};
+use batch::{AdmissionPass, QueueAdmission};
 use cell::{Assignment, Cell, Op};
 use model::{CellCopy, Enabled, HeldPackage, InstanceId, LogIndex, MachineId, Span, Term, Time};
 use scheduler::Scheduler;
@@ -132,7 +132,7 @@ enum ReplicaStream {
 #[derive(Debug)]
 struct Copied {
     scheduler: Scheduler,
-    admission: Admission,
+    admission: QueueAdmission,
     is: CellCopy,
 }
 
@@ -200,7 +200,7 @@ impl Follower {
                 // What was proposed is in the image, or is proposed again.
                 self.proposed = None;
                 self.held.retain(|machine, _| cell.machine(*machine).is_some());
-                let admission = Admission::of(&cell);
+                let admission = QueueAdmission::of(&cell);
                 let mut scheduler = Scheduler::new(*cell);
                 self.held.iter().for_each(|(machine, held)| scheduler.set_held(*machine, held));
                 self.copy = Some(Copied { scheduler, admission, is });

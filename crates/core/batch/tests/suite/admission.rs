@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use batch::Admission;
+use batch::QueueAdmission;
 use cell::{Cell, Op};
 use model::{Enabled, SchedulerName, Time};
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use script::Script;
 /// A cell with a queue, and the queue.
 struct QueuedCell {
     script: Script,
-    admission: Admission,
+    admission: QueueAdmission,
 }
 
 impl QueuedCell {
@@ -27,7 +27,7 @@ impl QueuedCell {
         for line in &lines {
             script.command(line).expect("a command");
         }
-        let admission = Admission::of(script.cell());
+        let admission = QueueAdmission::of(script.cell());
         Self { script, admission }
     }
 
@@ -243,14 +243,14 @@ proptest! {
                     cell.admission.follow(cell.script.cell(), &step.op, &step.applied);
                 }
             }
-            let made = Admission::of(cell.script.cell());
+            let made = QueueAdmission::of(cell.script.cell());
             prop_assert_eq!(made.room(), cell.admission.room(), "{}", &line);
             for user in ["ana", "ben", "cid"].map(crate::made::user) {
                 prop_assert_eq!(
                     made.queue().used(&user), cell.admission.queue().used(&user), "{}", &line
                 );
             }
-            let waiting = |of: &Admission| {
+            let waiting = |of: &QueueAdmission| {
                 let all = of.waiting(cell.script.cell(), cell.now(), 0);
                 all.into_iter().map(|one| (one.job, one.tasks)).collect::<BTreeMap<_, _>>()
             };
@@ -271,7 +271,7 @@ proptest! {
                 drop(cell.script.command(&line));
             }
         }
-        let mut admission = Admission::of(cell.script.cell());
+        let mut admission = QueueAdmission::of(cell.script.cell());
         let now = cell.now();
         for _ in 0..20 {
             let enabled = admission.pass(cell.script.cell(), now).enabled;

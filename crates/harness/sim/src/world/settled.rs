@@ -1,6 +1,6 @@
 //! Whether a world has settled after its last fault.
 
-use batch::Admission;
+use batch::QueueAdmission;
 use cell::feasibility::{Offer, Request, fits};
 use cell::{Cell, Job, MachineState, Phase, Placement, Rescheduling, Task, TaskState};
 use model::{InstanceId, Span, TaskIndex, Time, VolumeMount};
@@ -288,7 +288,7 @@ fn over_runtime(id: InstanceId, process: &machine::InstanceProcess, now: Time) -
 /// A task that is queued although no job that its job waits for is alive, and nothing holds it back.
 /// Nobody waits in the batch queue whose turn it is, and for whom there is room.
 fn unserved(cell: &Cell, now: Time) -> Option<String> {
-    let pass = Admission::of(cell).pass(cell, now);
+    let pass = QueueAdmission::of(cell).pass(cell, now);
     let first = pass.enabled.first()?;
     Some(format!("{} tasks of job {} wait in the queue, and there is room", first.tasks, first.job))
 }

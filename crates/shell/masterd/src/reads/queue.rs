@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use api::v1;
 use api::v1::queue_wait::{Jobs, Lacking, Pass, What};
-use batch::{Admission, StartBasis, WaitingJob, WaitsFor};
+use batch::{QueueAdmission, StartBasis, WaitingJob, WaitsFor};
 use cell::{Cell, Job};
 use model::{CollectionId, Resources, TaskSelection, Time, UserName};
 use tonic::Status;
 
-use super::{Reads, views};
+use super::{Reads, views, waits};
 
 /// The maximum number of jobs of the queue in an answer.
 const PLACES_MAX: u32 = 1_000;
@@ -120,13 +120,13 @@ pub(super) fn explain(cell: &Cell, job: &Job, now: Time, answer: &mut v1::WhyRes
 struct QueueOrder<'a> {
     cell: &'a Cell,
     now: Time,
-    admission: Admission,
+    admission: QueueAdmission,
     waiting: Vec<WaitingJob>,
 }
 
 impl<'a> QueueOrder<'a> {
     fn of(cell: &'a Cell, now: Time) -> Self {
-        let admission = Admission::of(cell).with_next_reservation(cell, now);
+        let admission = QueueAdmission::of(cell).with_next_reservation(cell, now);
         let waiting = admission.waiting(cell, now, ENDS);
         Self { cell, now, admission, waiting }
     }

@@ -388,10 +388,10 @@ pub(crate) fn why_pending(
         without_task: without_task(cell, job),
         machines_without_task: number_without_task(job),
         gang: waiting_gang(cell, job, now),
-        ..reasons::of_job(cell, job, chosen, &found, now)
         queue_place: None,
         users_ahead: Vec::new(),
         users_ahead_count: 0,
+        ..reasons::of_job(cell, job, chosen, &found, now)
     }
 }
 
