@@ -35,6 +35,7 @@ pub use decision::DecisionChecker;
 pub use every_machine::EveryMachineViolation;
 pub use gang::HalfGang;
 pub use queue::QueueViolation;
+pub use update::VersionViolation;
 pub use violation::Violation;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -61,7 +61,8 @@ pub use apply::update::{ChangeKind, UpdateJob};
 pub use apply::user::{AddUser, RevokeUser};
 pub use apply::volumes::{AcceptVolume, ReleaseVolume, RemoveVolume, SetVolume};
 pub use check::{
-    Counted, DecisionChecker, EveryMachineViolation, HalfGang, QueueViolation, Violation,
+    Counted, DecisionChecker, EveryMachineViolation, HalfGang, QueueViolation, VersionViolation,
+    Violation,
 };
 pub use event::{
     Actor, Death, Event, EventKind, EvictionCause, ExecEnd, KillReason, LockChange, MoveReason,

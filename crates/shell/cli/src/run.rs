@@ -1,9 +1,9 @@
 //! `bourg run`: submits jobs and shows their progress.
 
+mod addresses;
 pub(crate) mod outcome;
 mod settling;
 
-use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -218,7 +218,7 @@ async fn submit_all(
         };
         let progress = Progress::new(begun, failures, known);
         match (progress.watch(connection, address, name, wait).await, wait) {
-            (Ok(last), _) => print_addresses(&cell.name, &last)?,
+            (Ok(last), _) => addresses::print_addresses(&cell.name, &last)?,
             (Err(failure), Wait::Healthy(_)) => return Err(failure),
             // Still wait for the end of the other jobs.
             (Err(failure), _) if failed.is_none() => failed = Some(failure),
@@ -647,23 +647,6 @@ pub(super) fn is_service(job: &v1::JobStatus) -> bool {
 /// Whether the job is dead: none of its tasks will run again.
 pub(super) fn is_dead(job: &v1::JobStatus) -> bool {
     job.state().is_dead()
-}
-
-/// Prints the names and addresses of a job's tasks: the first port in the address, others by name.
-fn print_addresses(cell: &str, job: &v1::JobStatus) -> Done {
-    let name = job.spec.as_ref().map(|spec| spec.name.clone()).unwrap_or_default();
-    let mut text = String::new();
-    for task in job.tasks.iter().filter(|task| !task.ports.is_empty()) {
-        let ports = task.ports.iter().map(|port| {
-            let label =
-                if task.ports.len() > 1 { format!("{}=", port.name) } else { String::new() };
-            format!("{label}{}:{}", task.host, port.port)
-        });
-        let ports = ports.collect::<Vec<_>>().join(" ");
-        let _infallible =
-            writeln!(text, "{}.{name}.{}.{cell}.borg → {ports}", task.index, job.user);
-    }
-    output::print(&text)
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! Examples of everything: the source of the golden files and of the tests of rejections.
 
+mod controllers;
 mod enrolment;
 pub(crate) mod event;
 pub(crate) mod image;
 mod locks;
+mod machine;
 mod moves;
 mod packages;
 pub(crate) mod rejections;
@@ -22,21 +24,23 @@ use cell::{
     RecordBackup, RecordExec, RemoveMachine, RequestId, Reservation, ResizeJob, RestartJob,
     ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLogs,
     SetNoticeMax, SetPacking, SetPlatform, SetQueuePolicy, SetQueueWeight, SetReclamation,
-    SkipReason, UndrainMachine, UpdateAction, UpdateFailure, UpdateJob, UpdateStep, UseCapability,
+    UndrainMachine, UpdateAction, UpdateJob, UseCapability,
 };
 use model::{
     Appclass, Band, Bytes, Capability, CollectionId, Dimension, Enabled, End, FinalUsage,
-    GcuFactor, Generation, GrantId, HeldPorts, InstanceId, KernelFeature, Level, LockSessionId,
-    LogIndex, MachineId, MachineReport, MilliCores, NameError, NoticeDelivery, PackingPolicy,
-    PoorestUser, PortRange, QueueSettings, Reclamation, Resources, SaverOutcome, Saving,
-    SchedulerName, SchedulingClass, Serial, SessionId, ShareWeights, Shortage, ShortageState, Span,
-    StartLatency, StartPart, TaskIndex, TaskSelection, Time, UserName, Version,
+    GcuFactor, Generation, GrantId, InstanceId, KernelFeature, Level, LogIndex, MachineId,
+    MachineReport, MilliCores, NameError, NoticeDelivery, PackingPolicy, PoorestUser, PortRange,
+    QueueSettings, Reclamation, Resources, SchedulerName, SchedulingClass, Serial, SessionId,
+    ShareWeights, Shortage, ShortageState, Span, StartLatency, StartPart, TaskIndex, TaskSelection,
+    Time, UserName, Version,
 };
 use spec::{
     Autoscale, BatchPolicy, Constraint, CpuRam, DisruptionBudget, HealthCheck, JobReference,
     JobSpec, Kind, LogPolicy, LogSettings, Maximum, MetricsPage, OnFailure, OutputPolicy, Probe,
     Relation, RestartPolicy, RestartWhen, Saver, TaskOverride, TaskSpec, UpdatePolicy,
 };
+
+pub(crate) use machine::{held_ports, saving};
 
 pub(crate) fn name<N: FromStr<Err = NameError>>(text: &str) -> N {
     text.parse().expect("a name")
@@ -267,27 +271,6 @@ fn machine_report() -> MachineReport {
     }
 }
 
-/// Data that is still kept, saved, and given up.
-pub(crate) fn saving() -> Vec<Saving> {
-    let given_up = SaverOutcome::GivenUp { reason: "its time is over".to_owned() };
-    let outcomes = [None, Some(SaverOutcome::Saved), Some(given_up)];
-    let one = |(index, outcome)| Saving {
-        instance: instance(index),
-        bytes: Bytes(1 << 20),
-        attempts: 3,
-        until: Time(600_000_000),
-        outcome,
-    };
-    (0..).zip(outcomes).map(one).collect()
-}
-
-/// Adjacent ports, and a single one.
-pub(crate) fn held_ports() -> Vec<HeldPorts> {
-    let held =
-        |first, last, by: &str| HeldPorts { ports: PortRange { first, last }, by: by.to_owned() };
-    vec![held(31_000, 31_003, "/ssh.service (sshd)"), held(31_100, 31_100, "ana/hog/0")]
-}
-
 /// A task's end that was added after the golden file of the other ends.
 pub(crate) fn broke_rule() -> End {
     End::BrokeRule { reason: "it held port 31000, which it was not given".to_owned() }
@@ -403,33 +386,6 @@ fn control(action: UpdateAction, expected: Option<Version>) -> Mutation {
     Mutation::ControlUpdate(ControlUpdate { owner, job, action, to, expected })
 }
 
-/// What the leader does with updates and drains.
-fn of_controllers() -> Vec<Op> {
-    let (job, machine) = (CollectionId(1), MachineId(3));
-    let fail = |end| UpdateStep::Fail(UpdateFailure { instance: instance(2), end });
-    let steps = vec![
-        UpdateStep::Change(TaskIndex(0)),
-        UpdateStep::Passed(TaskIndex(7)),
-        UpdateStep::Skip(TaskIndex(0), SkipReason::Disruptions),
-        UpdateStep::Skip(TaskIndex(4), SkipReason::Budget),
-        fail(None),
-        fail(Some(End::Exited { code: 1 })),
-        UpdateStep::Finish,
-        UpdateStep::Close,
-    ];
-    let sessions = vec![LockSessionId(1), LockSessionId(300)];
-    vec![
-        Op::ExpireLockSessions { sessions },
-        Op::StepUpdate { job, version: Version(2), steps },
-        Op::EvictDraining { machine, instances: vec![instance(0), instance(4)] },
-        Op::ExpireDrain { machine },
-        Op::SendElsewhere { tasks: vec![instance(1).task()] },
-        Op::TellInputs { job },
-        Op::StartReplacement { job },
-        Op::RemoveReplacements { job },
-    ]
-}
-
 fn of_quota() -> Vec<Mutation> {
     let (user, amount): (UserName, _) = (name("ben"), resources(2_000, 4 << 30, 0, 0));
     let (band, capability) = (Band::Production, Capability::AdministerJobs);
@@ -529,7 +485,7 @@ pub(crate) fn all_ops() -> Vec<Op> {
     let id = RequestId { session: SessionId(1), sequence: 2 };
     let request = |mutation| Op::Request { id, by: name("ana"), mutation };
     ops.extend(requests().into_iter().map(request));
-    ops.extend(of_controllers());
+    ops.extend(controllers::of_controllers());
     later.extend([
         Op::MachineUnreachable { machine },
         Op::StopRescheduling { silent: 4, of: 9 },

@@ -1,12 +1,36 @@
 //! Versions of descriptions, updates and disruption budgets.
 
 use event::{Event, EventKind, EvictionCause, StopReason, Subject};
-use model::TaskId;
+use model::{CollectionId, TaskId, Version};
+use thiserror::Error;
 
 use super::decision::Step;
 use super::{Violation, Violations};
 use crate::bounds::VERSIONS_KEPT_MAX;
 use crate::{Cell, Job, TaskState, UpdateState};
+
+/// A violated invariant of the versions of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum VersionViolation {
+    /// The versions of an update are wrong.
+    #[error("the update of job {job} from version {from} to {to} could not be undone")]
+    Backwards {
+        /// The job.
+        job: CollectionId,
+        /// The version to which an undo goes back.
+        from: Version,
+        /// The new version.
+        to: Version,
+    },
+    /// The description of an earlier version is not stored.
+    #[error("version {version} of job {job} is in its history, and its description is not stored")]
+    NotKept {
+        /// The job.
+        job: CollectionId,
+        /// The version.
+        version: Version,
+    },
+}
 
 impl Cell {
     /// The lists of jobs with an open update and of machines to be drained match the objects.
@@ -56,7 +80,7 @@ impl Violations {
         self.at_most("kept versions", job.history.len(), VERSIONS_KEPT_MAX);
         for past in job.history.iter() {
             if job.description(past.version).is_none() {
-                self.add(Violation::VersionNotKept { job: job.id, version: past.version });
+                self.add(VersionViolation::NotKept { job: job.id, version: past.version }.into());
             }
         }
         if let Some(update) = &job.update {
@@ -66,11 +90,10 @@ impl Violations {
             self.at_most("skipped tasks of an update", update.skipped.len(), rows);
             let known = job.description(update.from).is_some();
             if update.state.is_open() && !known || update.to > job.last_version {
-                self.add(Violation::UpdateVersions {
-                    job: job.id,
-                    from: update.from,
-                    to: update.to,
-                });
+                self.add(
+                    VersionViolation::Backwards { job: job.id, from: update.from, to: update.to }
+                        .into(),
+                );
             }
         }
     }

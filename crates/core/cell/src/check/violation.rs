@@ -14,6 +14,7 @@ use super::counted::Counted;
 use super::every_machine::EveryMachineViolation;
 use super::gang::HalfGang;
 use super::queue::QueueViolation;
+use super::update::VersionViolation;
 use crate::feasibility::Sums;
 use crate::lifecycle::{NotAStep, Stage};
 use crate::{Counts, JobState, Total};
@@ -650,24 +651,9 @@ pub enum Violation {
         /// Its version.
         version: Version,
     },
-    /// The versions of an update are wrong.
-    #[error("the update of job {job} from version {from} to {to} could not be undone")]
-    UpdateVersions {
-        /// The job.
-        job: CollectionId,
-        /// The version to which an undo goes back.
-        from: Version,
-        /// The new version.
-        to: Version,
-    },
-    /// The description of an earlier version is not stored.
-    #[error("version {version} of job {job} is in its history, and its description is not stored")]
-    VersionNotKept {
-        /// The job.
-        job: CollectionId,
-        /// The version.
-        version: Version,
-    },
+    /// Of the versions of a job.
+    #[error(transparent)]
+    Versions(#[from] VersionViolation),
     /// A voluntary disruption took more tasks down than the job's budget allows.
     #[error("{down} tasks of job {job} are down, and its disruption budget allows {most}")]
     BeyondBudget {
