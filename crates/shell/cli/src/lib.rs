@@ -93,7 +93,7 @@ pub enum Command {
     ///
     /// A task with a health check is healthy while the check passes. Without one, a task of a
     /// service is healthy after running for a second, and one of a batch job as soon as it runs; the command waits
-    /// until it has run for 3 s. A task with a readiness check is healthy only while that passes, too.
+    /// until it has run for 2 s. A task with a readiness check is healthy only while that passes, too.
     /// Each failure of a task is shown with its reason; after the third the command gives up, and the job stays.
     /// The command therefore waits for a batch job to run, not to end, and exit status 0 does not
     /// mean that it succeeded: `bourg status JOB` and `bourg logs -f JOB` show how it ended.

@@ -7,7 +7,7 @@ use api::v1;
 use model::{Span, Time};
 
 /// So long has each task to run, if nothing went wrong.
-const FIRST_RUN: Span = Span::from_secs(3);
+const FIRST_RUN: Span = Span::from_secs(2);
 /// So long after one has failed.
 const AFTER_FAILURE: Span = Span::from_secs(10);
 
@@ -52,12 +52,12 @@ mod tests {
         let checked = Some(v1::HealthCheck::default());
         // The health check; the states of the tasks and for how many seconds they are in it; the seconds left.
         for (check, tasks, settling, seconds) in [
-            (None, &[(Running, 1)][..], Started, Some(2)),
+            (None, &[(Running, 1)][..], Started, Some(1)),
             (None, &[(Running, 1)], Failed, Some(9)),
             (None, &[(Running, 1)], No, None),
             (None, &[(Running, 4)], Started, None),
             (None, &[(Running, 4)], Failed, Some(6)),
-            (None, &[(Running, 15), (Running, 2)], Started, Some(1)),
+            (None, &[(Running, 15), (Running, 1)], Started, Some(1)),
             (None, &[(Running, 15), (Finished, 1)], Started, None),
             (None, &[], Started, None),
             (checked, &[(Running, 1)], Failed, None),
