@@ -148,6 +148,8 @@ impl Mixed {
             wait_as_batch(self.jobs, &mut spec);
         }
         self.volumes.ask(owner, &mut spec);
+        // A gang has no volumes.
+        spec.batch.gang &= spec.task.volumes.is_empty();
         self.secrets.ask(cell, self.users.get(owner)?, &mut spec);
         Some(Action::Request(owner, Mutation::Submit(Arc::new(spec))))
     }

@@ -39,6 +39,11 @@ pub enum BatchProblem {
         "is not possible for tasks that wait one by one for those of another job: set it there, or wait for the whole job"
     )]
     EachTaskAtOnce,
+    /// A gang whose tasks may need one volume for each.
+    #[error(
+        "is not possible with volumes, which tasks that are placed together may contend for: leave one out"
+    )]
+    GangWithVolumes,
     /// A gang of more tasks than one operation places.
     #[error("is not possible with {tasks} tasks: a gang has at most {most}")]
     LargeGang {
@@ -94,6 +99,9 @@ impl Problems {
             if batch.gang {
                 self.add(&at, BatchProblem::EachTaskOfAGang.into());
             }
+        }
+        if batch.gang && !job.task.volumes.is_empty() {
+            self.add(&top.field("gang"), BatchProblem::GangWithVolumes.into());
         }
         let most = limits::GANG_TASKS_MAX;
         if batch.gang && job.tasks > most {
