@@ -69,9 +69,8 @@ const ANSWERS: &[(&[&str], Suggestion)] = &[
              `bourg usage JOB` what its tasks used, `bourg quota show` what users may have",
         ),
     ),
-    (&["sprio", "sshare"], Here("`bourg queue` shows the batch jobs that wait, in their order")),
     (
-        &["squeue", "sprio", "sshare"],
+        &["sprio", "sshare"],
         Here(
             "`bourg queue` shows what waits and who is next, `bourg queue -o wide` the shares of users, \
              `bourg status` all jobs",

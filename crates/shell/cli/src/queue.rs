@@ -272,7 +272,7 @@ ana/web  production  2        1 m    3 of 5 lack RAM
         assert_eq!(shown, expected);
         assert!(shown.lines().all(|line| line.chars().count() <= 80));
         let wide = show(&answer(), true);
-        assert!(wide.contains("ana   33.33 % cpu  cpu 2, ram 1,"), "{wide}");
+        assert!(wide.contains("ana   33.33 % cpu  CPU 2, RAM 1,"), "{wide}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The requests to the core, and their principals.
+//! The requests to the core, and their principals; what cannot be read as one.
 
 use cell::{Assignment, Mutation, Op, RequestId};
 use model::{Enabled, SchedulerName, Serial, Time, UserName};
@@ -44,4 +44,9 @@ impl Request {
             Self::Enrolment(_) | Self::Propose(..) | Self::Enable(..) => None,
         }
     }
+}
+
+/// The answer to a message that says nothing that could be.
+pub(crate) fn malformed(error: &api::Malformed) -> tonic::Status {
+    tonic::Status::invalid_argument(error.to_string())
 }

@@ -229,6 +229,4 @@ pub(super) fn unexpected(outcome: &impl std::fmt::Debug) -> Status {
     Status::internal(format!("unexpected outcome {outcome:?}"))
 }
 
-pub(super) fn malformed(error: &api::Malformed) -> Status {
-    Status::invalid_argument(error.to_string())
-}
+pub(super) use crate::request::malformed;

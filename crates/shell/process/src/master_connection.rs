@@ -20,11 +20,11 @@ pub struct MasterConnection(Arc<SharedConnection>);
 struct SharedConnection {
     credentials: Rotating,
     masters: Masters,
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptConnection>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct KeptConnection {
     connected: Option<Connected>,
     /// Whether something will close it when it is idle.
     is_watched: bool,
@@ -138,12 +138,12 @@ impl SharedConnection {
         let until = kept.connected.as_ref().map(|connected| connected.used + IDLE_MAX);
         let until = until.filter(|until| *until > Instant::now());
         if until.is_none() {
-            *kept = Kept::default();
+            *kept = KeptConnection::default();
         }
         until
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, KeptConnection> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -220,7 +220,7 @@ const ALONE: [&str; 11] = [
     "sim",
 ];
 /// The others, with small parameters and their figures.
-const IN_SMALL: [(&str, &[&str]); 14] = [
+const IN_SMALL: [(&str, &[&str]); 15] = [
     ("start --runs 2", &["median_ms", "p99_ms", "min_ms", "max_ms", "runs", "exec_median_ms"]),
     (
         "fanout --machines 8 --size 4MiB",
@@ -232,6 +232,10 @@ const IN_SMALL: [(&str, &[&str]); 14] = [
     ("pack --machines 60 --tasks 500 --orders 2", &["machines", "tasks", "peak_rss_bytes"]),
     ("placement --machines 60 --jobs 150 --packages 12", &["machines", "jobs", "packages"]),
     ("queue --tasks 2000 --users 20 --passes 50", &["tasks", "users", "jobs", "passes"]),
+    (
+        "why --machines 100 --tasks 1000 --repetitions 2 --shapes",
+        &["machines", "placed", "answer_ms"],
+    ),
     ("pass --machines 100 --tasks 1000 --passes 10", &["passes", "arrivals", "placements"]),
     ("update --machines 60 --tasks 300 --updated 50 --at-once 5 --plans 2", &["machines", "tasks"]),
     ("names --machines 50 --tasks 500 --changes 20", &["jobs", "tasks", "operations", "largest"]),

@@ -83,7 +83,11 @@ fn a_life_cycle_is_told_step_by_step_with_who_did_it() {
         names(&once),
         [
             "SUBMIT once",
+            "QUEUE once",
             "SUBMIT once/0",
+            "QUEUE once/0",
+            "ENABLE once",
+            "ENABLE once/0",
             "SCHEDULE once",
             "SCHEDULE once/0",
             "START once/0",
@@ -92,7 +96,7 @@ fn a_life_cycle_is_told_step_by_step_with_who_did_it() {
         ]
     );
     assert!(once.lines().next().expect("a line").ends_with("new, by root"), "{once}");
-    assert!(once.lines().nth(3).expect("a line").ends_with(", by scheduler main"), "{once}");
+    assert!(once.lines().nth(7).expect("a line").ends_with(", by scheduler main"), "{once}");
     assert_eq!(cell.ok("bourg events -l team=search"), once, "labels choose");
     assert_eq!(names(&cell.ok("bourg events once/0 -n 2")), ["START once/0", "FINISH once/0"]);
     let failed = cell.ok("bourg events never -n 1");

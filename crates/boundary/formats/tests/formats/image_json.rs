@@ -92,7 +92,7 @@ fn a_malformed_image_is_refused_with_its_line() {
         ),
         (
             with(3, |line| line.replace("\"down\"", "\"dwon\"")),
-            "line 3: column 931: unknown field `dwon`, expected one of `id`".to_owned(),
+            "line 3: column 942: unknown field `dwon`, expected one of `id`".to_owned(),
         ),
         (with(3, |line| format!("{line} {line}")), "trailing characters".to_owned()),
         (with(4, |line| line[..line.len() / 2].to_owned()), "EOF while parsing".to_owned()),

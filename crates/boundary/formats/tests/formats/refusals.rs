@@ -89,7 +89,7 @@ fn a_malformed_job_is_refused_with_its_place() {
              hyphens, for example 'extract'",
         ),
         (|job| job.after.push("/web".to_owned()), "after[2]: a user name cannot be empty"),
-        (|job| job.after.push("load".to_owned()), "after[2]: is listed twice"),
+        (|job| job.after.push("load:ended".to_owned()), "after[2]: is listed twice"),
         (|job| job.parent = "ana/".to_owned(), "parent: a job name cannot be empty"),
         (
             |job| {

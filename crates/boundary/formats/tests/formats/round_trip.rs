@@ -135,7 +135,7 @@ fn answers_have_the_fields_that_are_0_and_descriptions_have_not() {
         ),
         (
             json(job),
-            r#"{"collection":"0","user":"","spec":{},"submitted":"0","state":"unknown","tasks":[],"waitsFor":[],"reason":"","allocSet":"","jobs":[],"version":0,"lastVersion":0,"versions":[],"withoutTask":[],"machinesWithoutTask":0}"#,
+            r#"{"collection":"0","user":"","spec":{},"submitted":"0","state":"unknown","tasks":[],"waitsFor":[],"reason":"","allocSet":"","jobs":[],"version":0,"lastVersion":0,"versions":[],"withoutTask":[],"machinesWithoutTask":0,"waits":[]}"#,
         ),
         (
             json(v1::MachineReport::default()),

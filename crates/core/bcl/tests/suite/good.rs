@@ -174,13 +174,13 @@ fn each_field_can_be_given_in_each_of_its_spellings() {
         job.parent = Some("master".parse().expect("a job"));
     });
     for after in [
-        "['load:ended', 'x:failed', 'all:each-task']",
+        "['load:ended', 'y:failed', 'all:each-task']",
         "[{ job: 'load', when: 'ended' }, { when: 'failed', job: 'x' }, { job: 'all', eachTask: true }]",
         "['load:ended', { job: 'x', when: 'failed', eachTask: false }, { job: 'all', when: 'finished', eachTask: true }]",
     ] {
         check(&format!("after: {after}"), |job| {
             let named = |name: &str| name.parse().expect("a job");
-            job.after = ["load:ended", "x:failed", "all:each-task"].map(named).into();
+            job.after = ["load:ended", "y:failed", "all:each-task"].map(named).into();
         });
     }
     check("allocSet: 'ana/room'", |job| {

@@ -18,7 +18,7 @@ fn a_task_that_ran_as_long_as_it_may_has_its_notice_and_is_killed() {
     world.obey(5, bounded(Some(60)));
     world.after(90_000);
     world.input(Input::Started(instance(0)));
-    assert_eq!(world.after(59_999), "check 1-0-1");
+    assert_eq!(world.after(59_999), "check 1-0-1 31000/");
     assert_eq!(world.after(1), "terminate 1-0-1", "its time begins with its program");
     assert_eq!(world.after(9_999), "");
     assert_eq!(world.after(1), "kill 1-0-1");
@@ -32,7 +32,7 @@ fn an_order_moves_the_end_of_a_running_task() {
     world.obey(5, bounded(Some(60)));
     world.input(Input::Started(instance(0)));
     assert_eq!(world.obey(6, bounded(Some(120))), "persist 6");
-    assert_eq!(world.after(60_000), "check 1-0-1");
+    assert_eq!(world.after(60_000), "check 1-0-1 31000/");
     assert_eq!(world.obey(7, bounded(None)), "persist 7");
     assert_eq!(world.after(90_000), "");
     assert_eq!(world.obey(8, bounded(Some(150))), "persist 8");

@@ -11,7 +11,7 @@ use tonic::Status;
 
 use super::Reads;
 use super::views::{machine_name, task_name};
-use crate::service::malformed;
+use crate::request::malformed;
 
 /// The maximum number of tasks that a request says were moved lately.
 const MOVED_TASKS_MAX: usize = 20_000;

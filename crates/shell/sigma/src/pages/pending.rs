@@ -230,7 +230,7 @@ fn since(why: &v1::WhyResponse) -> u64 {
 
 /// An answer in one line: of the request with most tasks, what most machines lack.
 fn in_one_line(why: &v1::WhyResponse) -> String {
-    if why.queued > 0 && why.waits_for.is_empty() {
+    if why.queued > 0 && why.waits.is_empty() {
         return format!("{} in the batch queue", why.queued);
     }
     if why.queued > 0 {

@@ -93,7 +93,7 @@ fn why(asker: &PageClient, answer: &v1::WhyResponse) -> Markup {
                             (ahead.user) " " (present::queue_share(ahead.share, &ahead.dimension))
                         }
                     }
-                } @else if answer.waits_for.is_empty() {
+                } @else if answer.waits.is_empty() {
                     p { strong { (counted(answer.queued, "task")) " queued" } " in the batch queue." }
                 } @else {
                     p { strong { (counted(answer.queued, "task")) " queued, until:" } }
