@@ -202,9 +202,9 @@ impl Cell {
                 found.add(Violation::WaitsInVain { job: job.id, other });
             }
         }
-        // Those of other jobs may wait in the batch queue.
-        let may_queue = job.spec.waits_in_queue() || job.spec.enabled_at_once().is_some();
-        for (index, task) in job.tasks().filter(|_| !may_queue) {
+        // Those of other jobs may wait in the batch queue, or have waited there.
+        let one_by_one = job.spec.follows_task_by_task();
+        for (index, task) in job.tasks().filter(|_| one_by_one) {
             let queued = matches!(task.state, TaskState::Queued { .. });
             if queued && job.waits_for.is_empty() && !self.is_held_back(job, index) {
                 let task = model::TaskId { collection: job.id, index };

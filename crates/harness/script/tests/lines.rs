@@ -287,11 +287,11 @@ fn a_bad_line_is_explained_and_changes_nothing() {
         > enable 7
         '7' is not KEY=VALUE
         > allow-to ana everything
-        'everything' is not a capability: use one of administer-jobs, grant-quota, drain-machines, no-estimation, kernel-features, exec-tasks, autoscale, administer-cell, save-checkpoints, static-ports
+        'everything' is not a capability: use one of administer-jobs, grant-quota, drain-machines, no-estimation, kernel-features, exec-tasks, autoscale, administer-cell, save-checkpoints, static-ports, move-tasks
         > at noon
         'noon' is not a number of seconds
         > machine m1 speed=9
-        there is no option 'speed': use cpu, ram, ports, is, held, saving, network, short, not-ready
+        there is no option 'speed': use cpu, ram, ports, is, held, saving, network, short, not-ready, volume
         > describe m9
         there is no machine 'm9'
         > describe m1 ports=31000

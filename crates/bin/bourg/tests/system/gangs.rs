@@ -82,7 +82,7 @@ fn a_gang_that_no_machines_could_hold_is_told_so() {
     cell.write(
         "large.bcl",
         "(import 'borg.libsonnet').batch('large', tasks=3, cmd=['true']) {
-           gang: true, ram: '1 MiB', cpu: 0.01, maxPerMachine: { tasks: 2, hard: true },
+           gang: true, ram: '4 MiB', cpu: 0.01, maxPerMachine: { tasks: 2, hard: true },
          }",
     );
     let said = cell.fails(3, "bourg run large.bcl");

@@ -111,7 +111,7 @@ fn the_queue_shows_places_shares_and_weights_and_so_does_sigma() {
     cell.ok("bourg cell weight root ram=100");
     assert_eq!(order(&cell), ["root/large", "ana/large", "ana/later"]);
     let wide = cell.ok("bourg queue -o wide");
-    assert!(wide.contains("ram 100"), "{wide}");
+    assert!(wide.contains("RAM 100"), "{wide}");
 
     // The same page in a browser.
     let link = cell.ok("bourg sigma open --print");

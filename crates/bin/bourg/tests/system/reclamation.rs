@@ -52,8 +52,8 @@ fn batch_runs_in_what_production_does_not_use_until_nothing_is_reclaimed() {
     job(&cell, "service", "web", half);
     cell.is_healthy("web");
     job(&cell, "batch", "crunch", more);
-    until("it is known why it waits", || cell.ok("bourg why crunch").contains("cpu"));
-    assert_eq!(state(&cell, "crunch"), "pending");
+    until("it is known why it waits", || cell.ok("bourg why crunch").contains("queued"));
+    assert_eq!(state(&cell, "crunch"), "queued");
     assert_eq!(milli(&reclaim(&cell, "")["reclaimed"]), 0);
 
     assert_eq!(reclaim(&cell, "aggressive")["setting"], "aggressive");

@@ -33,7 +33,8 @@ fn a_task_over_its_maximum_is_told_killed_and_has_failed_for_good() {
         let events = cell.ok(&format!("bourg events {name}/0"));
         assert!(events.contains("it ran longer than maxRuntime (2 s)"), "{events}");
     }
-    assert_eq!(cell.ok("bourg logs heeds/0"), "ready\nover-runtime\n");
+    let said = cell.ok("bourg logs heeds/0");
+    assert!(said.starts_with("ready\nover-runtime\n"), "{said}");
 }
 
 #[test]
@@ -42,7 +43,9 @@ fn an_update_moves_the_end_of_a_task_that_runs_and_a_new_borglet_keeps_it() {
     let file = write(&cell, "long", HEEDS, "maxRuntime: '1h', notice: '1s'");
     cell.ok(&format!("bourg run {file}"));
     let status = cell.ok("bourg status long/0");
-    assert!(status.contains("task 0 has 59 m left until maxRuntime ends it\n"), "{status}");
+    let left =
+        status.contains("task 0 has 59 m ") && status.contains(" left until maxRuntime ends it\n");
+    assert!(left, "{status}");
     assert!(cell.ok("bourg status long -o wide").contains("TIME LEFT"));
     cell.kill(Role::Borglet);
     let file = write(&cell, "long", HEEDS, "maxRuntime: '3s', notice: '1s'");
@@ -86,7 +89,8 @@ fn tasks_wait_for_tasks_one_by_one() {
     let until_rows = "3 tasks queued until the same task of root/rows has finished";
     assert!(why.contains(until_rows), "{why}");
     let end = |index: u32, code: u32| {
-        cell.ok(&format!("bourg exec rows/{index} -- sh -c 'echo {code} > $HOME/end'"));
+        // Its end may be sooner than that of the shell.
+        cell.types(&format!("bourg exec rows/{index} -- sh -c 'echo {code} > $HOME/end'"));
     };
     let state = |index: usize| cell.status("load")["tasks"][index]["state"].clone();
     end(1, 0);

@@ -163,7 +163,7 @@ fn what_is_larger_than_all_machines_waits_for_one_more() {
     let mut cell = QueuedCell::with(&[(1, 1)]);
     cell.follow(
         "
-        submit ana/gang 3 priority=110 appclass=batch cpu=1000 ram=64 gang=yes
+        submit ana/large 1 priority=110 appclass=batch cpu=3000 ram=64
         submit ben/load 1 priority=110 appclass=batch cpu=1000 ram=64
         pass: 1x2
         ",
@@ -172,7 +172,7 @@ fn what_is_larger_than_all_machines_waits_for_one_more() {
     cell.follow(
         "
         machine m2 cpu=3000 ram=1024 ports=none
-        pass: 3x1
+        pass: 1x1
         ",
     );
     assert!(!cell.admission.is_too_large(model::CollectionId(1)));

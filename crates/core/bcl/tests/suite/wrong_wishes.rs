@@ -143,11 +143,11 @@ fn wrong_types() {
                 at job.bcl:2:3 `schedulingClass: 1.5`
 
             after: 'y'
-                after: must be a list of jobs, such as ['extract', 'ana/load'], is the string 'y'
+                after: must be a list of jobs, such as ['extract', { job: 'ana/load', when: 'ended' }], is the string 'y'
                 at job.bcl:2:3 `after: 'y'`
 
             after: [1]
-                after[0]: must be the name of a job, such as 'extract' or 'ana/load', is the number 1
+                after[0]: must be a job to run after, such as 'extract' or { job: 'load', when: 'ended' }, is the number 1
                 at job.bcl:2:11 `1`
 
             parent: ['y']

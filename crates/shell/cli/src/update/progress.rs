@@ -72,8 +72,8 @@ pub(crate) async fn watch(
                 };
                 let (done, took) = (update.done, shown(begun.elapsed()));
                 match awaited {
-                    _ if all == 0 => {
-                        eprintln!("updated: {name} has no tasks on version {version}{skipped}");
+                    _ if all == 0 && update.skipped.is_empty() => {
+                        eprintln!("updated: {name} has no tasks on version {version}");
                     }
                     Awaited::Restarted => {
                         eprintln!("restarted: {done}/{all} tasks in {took}{skipped}");
