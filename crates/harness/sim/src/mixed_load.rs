@@ -29,9 +29,12 @@ use crate::world::address;
 
 /// How the tasks of a job wait in the batch queue: by its number, so that nothing else that is drawn changes.
 fn wait_as_batch(number: u64, spec: &mut JobSpec) {
-    let is_gang = spec.kind.alloc_set().is_none() && !spec.is_on_every_machine();
-    spec.batch.gang = number.is_multiple_of(11) && is_gang && spec.tasks <= 4;
-    spec.batch.at_once = (number % 7 == 3 && !spec.batch.gang).then_some(2);
+    let one_by_one = spec.follows_task_by_task();
+    let is_gang = spec.kind.alloc_set().is_none() && !spec.is_on_every_machine() && !one_by_one;
+    spec.batch.gang = (number.is_multiple_of(11) || number.is_multiple_of(3) && spec.tasks > 1)
+        && is_gang
+        && spec.tasks <= 4;
+    spec.batch.at_once = (number % 7 == 3 && !spec.batch.gang && !one_by_one).then_some(2);
     spec.batch.requeue = number.is_multiple_of(2);
     spec.batch.expected_runtime = number.is_multiple_of(5).then_some(Span::from_secs(60));
 }
@@ -138,11 +141,6 @@ impl Mixed {
         if !spec.kind.is_alloc_set() && spec.task.limit.cpu.0.is_multiple_of(3) {
             let seconds = 15 + spec.task.limit.ram.0 % 90;
             spec.batch.max_runtime = Some(Span::from_secs(seconds));
-        }
-        // Without a random number: the others stay those of the seed.
-        let plain = spec.kind == (Kind::Job { alloc_set: None });
-        if plain && spec.tasks > 1 && self.jobs.is_multiple_of(3) {
-            spec.batch.gang = true;
         }
         if !spec.kind.is_alloc_set() {
             wait_as_batch(self.jobs, &mut spec);

@@ -212,7 +212,7 @@ pub(crate) fn full_job() -> JobSpec {
         parent: Some(reference("fleet")),
         metrics: Some(MetricsPage::on(name("http"))),
         batch: BatchPolicy {
-            gang: true,
+            gang: false,
             at_once: Some(32),
             max_runtime: Some(Span::from_secs(3_600)),
             expected_runtime: Some(Span::from_secs(600)),

@@ -169,7 +169,6 @@ fn a_cell_that_has_given_all_its_ids_says_so_after_every_restart() {
     let mut submitted = full_job();
     submitted.name = name("other");
     (submitted.after, submitted.parent) = ([].into(), None);
-    submitted.batch.gang = false;
     (submitted.task.secrets, submitted.task.secret_env) = ([].into(), [].into());
     let add = Mutation::AddMachine(AddMachine { name: name("m9"), address: "m9:1".to_owned() });
     let mut full = Vec::new();

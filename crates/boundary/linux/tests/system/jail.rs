@@ -227,8 +227,8 @@ fn further_directories_can_be_shown() {
     launch.jail.binds = vec![bind("/bin/x")];
     let task = tasks.start("refused", &launch);
     let exit = task.wait_end();
-    let ExitReason::NotSetUp { reason } = exit.reason else { panic!("{:?}", exit.reason) };
-    assert!(reason.starts_with("the jail cannot have a mount point at /bin/x: "), "{reason}");
+    let ExitReason::NotStarted { reason } = exit.reason else { panic!("{:?}", exit.reason) };
+    assert!(reason.starts_with("the task cannot have a file at /bin/x: "), "{reason}");
 }
 
 /// Runtimes size themselves by these files.

@@ -177,7 +177,38 @@ fn a_follower_enables_what_waits_in_the_queue_and_places_it_once_that_is_committ
             "41 records",
             "42 tick",
         ],
-        &expect![[r#""#]],
+        &expect![[r#"
+            0 cell queueing
+            0 cell submit ana/load 3 priority=110 appclass=batch cpu=600 ram=100
+            0 tick
+              follow 0, has nothing
+            1 loaded
+            1 tick
+              propose 1: 2 of job 1 enabled
+              next 10001
+            2 cell submit ana/web 1 priority=200 cpu=100 ram=100
+            3 undecided 1
+            3 tick
+              next 23
+            23 records
+            24 tick
+              propose 2: 2 of job 1 enabled 2-0-1 on m2
+              next 10024
+            25 decided
+            26 records
+            27 tick
+              propose 3: 1-0-1 on m1
+              next 10027
+            28 decided
+            29 records
+            30 tick
+              next 10030
+            40 cell ended 1-0-1 exit 0
+            41 records
+            42 tick
+              propose 4: 1 of job 1 enabled 1-1-1 on m1
+              next 10042
+        "#]],
     );
 }
 

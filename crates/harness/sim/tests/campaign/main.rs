@@ -70,9 +70,11 @@ fn is_found(replicas: usize, injected_bug: InjectedBug, families: &[Family]) {
         let plan = Plan { replicas, injected_bug, families, machines: Some(8), ..plan(*seed) };
         run(&plan).failure.is_some()
     };
+    // Two tasks want one volume at a bad moment, which is rare.
+    let seeds = if injected_bug == InjectedBug::StaleMount { 20 * SEEDS } else { SEEDS };
     assert!(
-        (0..SEEDS).any(|seed| found(&seed)),
-        "with {replicas} replicas {injected_bug:?} is not found in {SEEDS} seeds"
+        (0..seeds).any(|seed| found(&seed)),
+        "with {replicas} replicas {injected_bug:?} is not found in {seeds} seeds"
     );
 }
 

@@ -300,6 +300,7 @@ fn job(id: u64, called: &str, state: JobState, tasks: Vec<Task>) -> JobParts {
 fn related(mut parts: JobParts, after: &[(&str, u64)], parent: Option<(&str, u64)>) -> JobParts {
     let spec = Arc::make_mut(&mut parts.spec);
     spec.after = after.iter().map(|(text, _)| text.parse().expect("a job")).collect();
+    spec.batch.at_once = spec.batch.at_once.filter(|_| !spec.follows_task_by_task());
     spec.parent = parent.map(|(text, _)| reference(text));
     let runs_after = |(text, id): &(&str, u64)| {
         let Predecessor { when, each_task, .. } = text.parse().expect("a job");
@@ -500,9 +501,12 @@ fn queued() -> Job {
         dead(Death::Killed(KillReason::User(name("root")))),
     ];
     let parts = job(5, "load", JobState::Queued, tasks);
-    let parts =
-        related(parts, &[("web", 1), ("ben/extract:ended", 2), ("rows:failed:each-task", 3)], None);
-    let follows = vec![CollectionId(3)];
+    let parts = related(
+        parts,
+        &[("web", 1), ("ben/extract:ended", 2), ("fleet:failed:each-task", 6)],
+        None,
+    );
+    let follows = vec![CollectionId(6)];
     Job::from_parts(JobParts { waits_for: vec![CollectionId(1)], follows, ..parts })
 }
 

@@ -53,8 +53,8 @@ fn histories_reach_every_state_and_every_event() {
         job: is not estimated
         job: killed by a user
         job: killed with its alloc set
+        job: killed with its counterpart
         job: killed with its parent
-        job: killed with its predecessor
         job: may use slack memory
         job: pending
         job: queued
@@ -85,9 +85,8 @@ fn histories_reach_every_state_and_every_event() {
         task: in an alloc
         task: killed by a user
         task: killed with its alloc set
+        task: killed with its counterpart
         task: killed with its parent
-        task: killed with its predecessor
-        task: pending, evicted
         task: pending, failed
         task: pending, finished
         task: pending, lost
@@ -154,6 +153,7 @@ fn histories_reach_every_state_and_every_event() {
         package shared
         platform
         queue
+        queue settings
         replica added
         replica described
         replica joined
