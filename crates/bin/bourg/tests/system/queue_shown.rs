@@ -119,7 +119,7 @@ fn the_queue_shows_places_shares_and_weights_and_so_does_sigma() {
     let used = "curl --silent --show-error --fail --cacert cell/client/user.ca.pem --cookie jar --cookie-jar jar";
     cell.ok(&format!("{used} --request POST '{}'", link.trim()));
     let page = cell.ok(&format!("{used} '{origin}/queue'"));
-    for expected in ["ana/large", "root/large", "Share by weight", "ram 100", "Assumed runtime"] {
+    for expected in ["ana/large", "root/large", "Share by weight", "RAM 100", "Assumed runtime"] {
         let text = page.replace("<!-- -->", "");
         assert!(text.contains(expected), "{expected}: {page}");
     }

@@ -176,7 +176,7 @@ fn each_field_can_be_given_in_each_of_its_spellings() {
     for after in [
         "['load:ended', 'y:failed', 'all:each-task']",
         "[{ job: 'load', when: 'ended' }, { when: 'failed', job: 'y' }, { job: 'all', eachTask: true }]",
-        "['load:ended', { job: 'x', when: 'failed', eachTask: false }, { job: 'all', when: 'finished', eachTask: true }]",
+        "['load:ended', { job: 'y', when: 'failed', eachTask: false }, { job: 'all', when: 'finished', eachTask: true }]",
     ] {
         check(&format!("after: {after}"), |job| {
             let named = |name: &str| name.parse().expect("a job");
