@@ -79,7 +79,7 @@ pub fn user_weights(user: &UserName, weights: &ShareWeights) -> v1::UserWeights 
 ///
 /// # Errors
 /// If the name or a weight is none.
-pub fn user_weights_of(read: v1::UserWeights) -> Result<(UserName, ShareWeights), Malformed> {
+pub fn user_weights_of(read: &v1::UserWeights) -> Result<(UserName, ShareWeights), Malformed> {
     Ok((read::name(&read.user, "user")?, read::message(read.weights, "weights")?))
 }
 

@@ -291,7 +291,7 @@ impl TryFrom<MutationMessage> for Mutation {
                 Self::SetQueuePolicy(SetQueuePolicy(settings))
             }
             MutationMessage::SetQueueWeight(read) => {
-                let read = api::queue_settings::user_weights_of(read);
+                let read = api::queue_settings::user_weights_of(&read);
                 let (user, weights) = read.field("setQueueWeight")?;
                 Self::SetQueueWeight(SetQueueWeight { user, weights })
             }

@@ -167,9 +167,9 @@ impl Account {
                 EvictionCause::OutOfResources
                 | EvictionCause::Updated
                 | EvictionCause::GangRestarts { .. }
+                | EvictionCause::Moved { .. }
                 | EvictionCause::Other,
             )
-            | StopReason::Evict(EvictionCause::Moved { .. })
             | StopReason::Kill(_) => {}
         }
         self.stopping.insert(id, why.clone());

@@ -103,7 +103,8 @@ pub(super) fn queue(cell: Target<'_>, args: &QueueArgs) -> Done {
         let settings = QueueSettings::try_from(settings).map_err(damaged)?;
         let mut text = show(&settings);
         for weights in answer.weights {
-            let (user, weights) = api::queue_settings::user_weights_of(weights).map_err(damaged)?;
+            let (user, weights) =
+                api::queue_settings::user_weights_of(&weights).map_err(damaged)?;
             text.push_str(&format!("weights of {user}: {weights}\n"));
         }
         output::print(&text)

@@ -14,14 +14,14 @@ fn with_ana() -> (Cell, u64) {
     cell.ok("bourg quota meter off");
     let ram = cell.ok("bourg machines -o capacity.ramBytes");
     let ram: u64 = ram.trim().parse().expect("bytes");
-    (cell, ram / 10 >> 20)
+    (cell, (ram / 10) >> 20)
 }
 
 /// Writes a batch job of tasks that run until they are killed, each with so many tenths of the machine's memory.
 fn write(cell: &Cell, name: &str, tasks: u32, mebibytes: u64, more: &str) {
     cell.write(
         &format!("{name}.bcl"),
-        &format!(
+        format!(
             "{{ name: '{name}', cmd: ['sleep', '1000'], notice: '1s', appclass: 'batch', priority: 110, tasks: {tasks}, \
              cpu: 0.01, ram: '{mebibytes} MiB', {more} }}"
         ),
@@ -68,7 +68,7 @@ fn users_share_the_machine_and_the_rest_waits() {
     // What is preempted waits again.
     cell.write(
         "web.bcl",
-        &format!(
+        format!(
             "{{ name: 'web', cmd: ['sleep', '1000'], notice: '1s', priority: 'production', cpu: 0.01, \
              ram: '{} MiB' }}",
             2 * tenth

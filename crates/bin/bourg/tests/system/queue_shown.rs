@@ -11,7 +11,7 @@ use crate::tools::needs;
 fn write(cell: &Cell, name: &str, tasks: u32, mebibytes: u64, more: &str) {
     cell.write(
         &format!("{name}.bcl"),
-        &format!(
+        format!(
             "{{ name: '{name}', cmd: ['sleep', '1000'], notice: '1s', appclass: 'batch', priority: 110, tasks: {tasks}, \
              cpu: 0.01, ram: '{mebibytes} MiB', {more} }}"
         ),
@@ -44,7 +44,7 @@ fn the_queue_shows_places_shares_and_weights_and_so_does_sigma() {
     let shown = cell.ok("bourg queue");
     assert!(shown.starts_with("queue on: nothing waits in it\n"), "{shown}");
     let ram = cell.ok("bourg machines -o capacity.ramBytes");
-    let tenth = ram.trim().parse::<u64>().expect("bytes") / 10 >> 20;
+    let tenth = (ram.trim().parse::<u64>().expect("bytes") / 10) >> 20;
 
     // Root has two fifths of the machine's memory, ana three tenths; neither's next task fits.
     write(&cell, "held", 2, 2 * tenth, "expectedRuntime: '1h'");

@@ -519,7 +519,7 @@ impl TryFrom<Kind> for EventKind {
                 Self::QueueSettings(settings.try_into().field("queueSettings")?)
             }
             Kind::QueueWeights(read) => {
-                let read = crate::queue_settings::user_weights_of(read);
+                let read = crate::queue_settings::user_weights_of(&read);
                 let (user, weights) = read.field("queueWeights")?;
                 Self::QueueWeights { user, weights }
             }

@@ -20,7 +20,7 @@ pub(super) fn weights_of(
     read: Vec<v1::UserWeights>,
 ) -> Result<Vec<(UserName, ShareWeights)>, Malformed> {
     let weight = |(position, read)| {
-        api::queue_settings::user_weights_of(read).element(position).field("shareWeights")
+        api::queue_settings::user_weights_of(&read).element(position).field("shareWeights")
     };
     read.into_iter().enumerate().map(weight).collect()
 }

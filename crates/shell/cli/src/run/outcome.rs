@@ -264,7 +264,8 @@ mod tests {
             (&[Healthy, Unknown], ": task 1 is running, its check says: HTTP 503"),
         ] {
             let tasks: Vec<_> = (0..).zip(healths.iter().copied()).map(task).collect();
-            let counts = v1::JobCounts { tasks: tasks.len() as u32, ..Default::default() };
+            let all = u32::try_from(tasks.len()).expect("a few");
+            let counts = v1::JobCounts { tasks: all, ..Default::default() };
             let job = v1::JobStatus { tasks, counts: Some(counts), ..v1::JobStatus::default() };
             let late = late("ana/web", Some(&job), Duration::from_secs(9), Far::Healthy);
             assert!(late.to_string().contains(said), "{late}");

@@ -27,7 +27,7 @@ pub(crate) struct MovesQuestion {
 }
 
 /// The mutation of a request.
-pub(crate) fn task_move(asked: v1::MoveTaskRequest) -> Result<MoveTask, Status> {
+pub(crate) fn task_move(asked: &v1::MoveTaskRequest) -> Result<MoveTask, Status> {
     use move_task_request::Why;
 
     let missing = |what: &str| Status::invalid_argument(format!("{what} is missing"));

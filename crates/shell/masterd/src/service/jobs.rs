@@ -133,7 +133,7 @@ impl jobs_server::Jobs for Jobs {
         let by = self.door.caller(&request)?;
         let asked = request.into_inner();
         let (id, bytes) = (asked.id, asked.encoded_len());
-        let moved: MoveTask = moves::task_move(asked)?;
+        let moved: MoveTask = moves::task_move(&asked)?;
         self.door
             .change(id, by, moved, bytes, |index, reply| match reply {
                 Reply::Done => Some(v1::MoveTaskResponse { index }),

@@ -186,7 +186,7 @@ impl cell_server::Cell for WholeCell {
         let asked = request.into_inner();
         let bytes = asked.encoded_len();
         let weights = asked.weights.ok_or_else(|| Status::invalid_argument("no weights"))?;
-        let (user, weights) = api::queue_settings::user_weights_of(weights).map_err(|error| {
+        let (user, weights) = api::queue_settings::user_weights_of(&weights).map_err(|error| {
             Status::invalid_argument(format!("the weights cannot be used: {error}"))
         })?;
         let change = SetQueueWeight { user, weights };
