@@ -50,7 +50,7 @@ fn users_share_the_machine_and_the_rest_waits() {
     let (queued, running) = counts(&cell, "load");
     assert_eq!(queued + running, 20, "nothing is pending for long");
 
-    // Whoever has less is next.
+    // The user with the smaller share is next.
     cell.ok("bourg --cell ./ana run load.bcl --detach");
     assert_eq!(cell.ok("bourg status ana/load -o state"), "queued\n");
     // The job that did not fit first keeps its reservation.

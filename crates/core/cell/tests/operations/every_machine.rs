@@ -120,7 +120,7 @@ fn growth_beyond_the_quota_waits_for_quota() {
     "#]]);
 }
 
-/// A job that dies forgets whom it left out: after its restart that is decided anew, and quota is waited for again.
+/// A dead job keeps no list of the machines without a task: its restart decides that again, and waits for quota again.
 #[test]
 fn what_was_left_out_before_a_restart_is_taken_up_after_it() {
     session(&expect![[r#"

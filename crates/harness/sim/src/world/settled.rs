@@ -286,7 +286,7 @@ fn over_runtime(id: InstanceId, process: &machine::InstanceProcess, now: Time) -
 }
 
 /// A task that is queued although no job that its job waits for is alive, and nothing holds it back.
-/// Nobody waits in the batch queue whose turn it is, and for whom there is room.
+/// A job of the batch queue that has its turn and fits is enabled.
 fn unserved(cell: &Cell, now: Time) -> Option<String> {
     let pass = QueueAdmission::of(cell).pass(cell, now);
     let first = pass.enabled.first()?;
