@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cell::{Applied, Cell, EventKind, Job, MachineState, Op, Subject, TaskState};
-use model::{CollectionId, Enabled, MachineId, QueueSettings, Resources, Span, Time};
+use model::{CollectionId, Enabled, MachineId, QueueSettings, Resources, Span, TaskIndex, Time};
 use spec::JobSpec;
 
 use crate::{BadJob, BatchQueue, QueuePolicy, QueuedJob, Runtime, StartReservation};
@@ -77,7 +77,7 @@ struct MachineRoom {
 /// What a pass proposes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdmissionPass {
-    /// What is enabled, each job once.
+    /// What is enabled. A job may be in it more than once.
     pub enabled: Vec<Enabled>,
     /// When the next pass is due if nothing happens before: at once if there may be more, and after a while if one waits for
     /// tasks that may run longer than expected.
@@ -450,8 +450,15 @@ fn queued(cell: &Cell, job: &Job, tasks: u32, request: Resources) -> QueuedJob {
     }
 }
 
-/// What a task of a job requests. Tasks that differ count as the largest of them.
+/// What a task of a job requests. Tasks that differ count as the largest of them, and those of a gang, which is enabled
+/// whole, as their mean.
 fn largest(spec: &JobSpec) -> Resources {
+    let tasks = u64::from(spec.tasks);
+    if spec.batch.gang && !spec.overrides.is_empty() && tasks > 0 {
+        let limits = (0..spec.tasks).map(|index| spec.limit(TaskIndex(index)));
+        let all = limits.fold(Resources::default(), Resources::plus);
+        return Resources::each(|dimension| all.get(dimension).div_ceil(tasks));
+    }
     let own = spec.overrides.keys().map(|index| spec.limit(*index));
     own.fold(spec.task.limit, Resources::most)
 }

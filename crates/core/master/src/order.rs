@@ -203,9 +203,14 @@ fn volumes(
     else {
         return Vec::new();
     };
-    let found = ask.find(machine).unwrap_or_default();
+    let found = ask.find(machine);
+    // What is wrong with a directory is no reason to start without it: the machine rejects such a start.
+    let claimed = ask.bound.as_ref().filter(|bound| bound.machine == machine.name);
     let mounted = ask.requests.iter().filter_map(|request| {
-        let (_, name) = found.iter().find(|(at, _)| *at == request.path)?;
+        let name = match &found {
+            Ok(found) => found.iter().find(|(at, _)| *at == request.path).map(|(_, name)| name),
+            Err(_) => claimed.and_then(|claimed| request.claimed(claimed)),
+        }?;
         let volume = machine.volumes.get(name)?;
         Some(VolumeMount {
             name: name.clone(),

@@ -12,6 +12,8 @@ use crate::{PackingGain, PackingMove, PackingProposal, PackingSettings, total, w
 
 /// How many jobs with pending tasks that nothing helps are examined by a plan.
 pub(crate) const EXAMINED: usize = 64;
+/// How many of these may be of one user: the others have their share.
+pub(crate) const EXAMINED_OF_A_USER: usize = 8;
 /// On how many machines the tasks are looked at for one pending task: those that lack least.
 const MACHINES: usize = 64;
 /// How many tasks of a machine are moved together at most.
@@ -33,7 +35,9 @@ pub(crate) fn waiting<'a>(
     now: Time,
     settings: &PackingSettings,
 ) -> Vec<(&'a Arc<Job>, TaskIndex)> {
-    let jobs = cell.jobs_with_pending_tasks().filter(|job| job.alloc_set.is_none());
+    // A gang is placed whole: room for one of its tasks gains nothing.
+    let helped = |job: &&Arc<Job>| job.alloc_set.is_none() && !job.is_gang();
+    let jobs = cell.jobs_with_pending_tasks().filter(helped);
     let mut waiting: Vec<_> = jobs
         .flat_map(|job| {
             job.tasks().filter_map(move |(index, task)| match task.state {

@@ -20,7 +20,7 @@ mod worth;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cell::Cell;
-use model::{InstanceId, MachineId, TaskId, Time};
+use model::{InstanceId, MachineId, TaskId, Time, UserName};
 
 pub use settings::PackingSettings;
 
@@ -99,6 +99,7 @@ pub fn plan(
     let mut rooms = PackingRooms::of(cell, now, moved, settings);
     let mut plan = PackingPlan { is_complete: true, ..PackingPlan::default() };
     let mut tried = BTreeSet::new();
+    let mut of_users: BTreeMap<&UserName, usize> = BTreeMap::new();
     for (job, index) in fit::waiting(cell, now, settings) {
         if rooms.is_exhausted() || tried.len() >= fit::EXAMINED {
             plan.is_complete = false;
@@ -112,6 +113,10 @@ pub fn plan(
         if tried.contains(&job.id) || rooms.is_being_helped(task) {
             continue;
         }
+        if of_users.get(&job.owner).is_some_and(|tried| *tried >= fit::EXAMINED_OF_A_USER) {
+            plan.is_complete = false;
+            continue;
+        }
         match fit::help(&mut rooms, job, index) {
             fit::Help::Moves(proposal) => {
                 rooms.carry_out(&proposal);
@@ -120,6 +125,7 @@ pub fn plan(
             fit::Help::Fits => {}
             fit::Help::None => {
                 tried.insert(job.id);
+                *of_users.entry(&job.owner).or_default() += 1;
                 plan.unhelped.push(task);
             }
         }

@@ -207,7 +207,7 @@ impl<'a> PackingRooms<'a> {
         let ran = self.now.since(self.cell.placement(instance)?.since);
         let lately = self.moved.get(&instance.task());
         let lately = lately.is_some_and(|at| self.now.since(*at) < PackingSettings::AGAIN_AFTER);
-        let allowed = self.settings.allows(job, instance.index);
+        let allowed = !job.is_gang() && self.settings.allows(job, instance.index);
         if lately || !allowed || ran < self.settings.settled {
             return None;
         }

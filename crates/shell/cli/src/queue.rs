@@ -13,8 +13,8 @@ use super::show::{Printer, repeat};
 
 #[derive(Debug, Args)]
 pub(super) struct QueueListArgs {
-    /// Only the jobs of a user, or one job: user, job, user/job. Places stay those among all. One word is a user of whom
-    /// something waits, else a job of yours.
+    /// Show only one user's jobs, or one job: user, job, or user/job. The places are those in the whole queue. A single
+    /// word is a user with waiting jobs, or else one of your jobs.
     which: Option<Address>,
     /// Show at most so many jobs of the queue.
     #[arg(long, short = 'n', default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]

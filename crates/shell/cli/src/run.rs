@@ -413,8 +413,10 @@ impl Progress {
                     output::say(&why::explain(connection, address.clone()).await?);
                 }
                 () = &mut look_at_queue, if last.as_ref().is_some_and(is_in_queue) => {
+                    // Only shown: the job waits on, whether its place is known or not.
+                    let asked = self.say_place(connection, &address);
+                    let _unknown = tokio::time::timeout(QUEUE_AFTER, asked).await;
                     look_at_queue.as_mut().reset(tokio::time::Instant::now() + QUEUE_AFTER);
-                    self.say_place(connection, &address).await?;
                 }
                 () = &mut settled, if settles => settles = false,
                 () = &mut until, if patience.is_some() => {

@@ -274,12 +274,6 @@ fn show(answer: &v1::WhyResponse) -> String {
             text.push_str(&when_started(group));
         }
     }
-    // Others of its tasks may wait no more.
-    if answer.queued > 0 && answer.pending == 0 {
-        details::of_job(&mut text, answer);
-        let _infallible = writeln!(text, " as of index {}", answer.index);
-        return text;
-    }
     let mut ended = String::new();
     details::ended(&mut ended, answer, &name);
     if !says_something(answer) && answer.scores.is_empty() {

@@ -31,6 +31,9 @@ pub fn until(waits: &[v1::Awaited]) -> String {
         format!("{of}{names} {ends}")
     };
     let parts: Vec<String> = parts.iter().map(part).collect();
+    if parts.is_empty() {
+        return "until they are enabled".to_owned();
+    }
     format!("until {}", parts.join(" and "))
 }
 
@@ -54,6 +57,7 @@ mod tests {
         ];
         for (waits, said) in [
             (&[extract][..], "until ana/extract has finished"),
+            (&[], "until they are enabled"),
             (
                 &all[..],
                 "until ana/extract, ana/clean have finished and ana/load has ended and the same task of ana/rows \

@@ -116,6 +116,12 @@ impl Cell {
         ports.filter(|port| !stays(*port)).collect()
     }
 
+    /// Whether an instance is told to stop because its gang starts again.
+    fn leaves_with_gang(&self, instance: InstanceId) -> bool {
+        let stop = self.placement(instance).and_then(|placed| placed.stop.as_deref());
+        matches!(stop, Some(StopReason::Evict(EvictionCause::GangRestarts { .. })))
+    }
+
     /// What is taken of a machine once the victims of a task of that priority, and all others that
     /// are already leaving, have left; an error if one of the victims may not be evicted (design,
     /// section 5).
@@ -128,7 +134,9 @@ impl Cell {
         let stays = |id: &InstanceId| self.placement(*id).is_some_and(|p| p.stop.is_none());
         for (position, victim) in victims.iter().enumerate() {
             let refused = |why| AssignmentRefused::Victim { victim: *victim, why };
-            let there = machine.instances().binary_search(victim).is_ok() && stays(victim);
+            // An assignment before this one may have taken its gang down.
+            let leaves = stays(victim) || self.leaves_with_gang(*victim);
+            let there = machine.instances().binary_search(victim).is_ok() && leaves;
             let job = self.jobs.get(victim.collection);
             let (Some(job), true, false) = (job, there, victims[..position].contains(victim))
             else {

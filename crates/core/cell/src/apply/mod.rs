@@ -95,6 +95,7 @@ impl Events {
         self.events.append(&mut part.events);
         self.reordered.append(&mut part.reordered);
         self.ended.append(&mut part.ended);
+        self.ended_tasks.append(&mut part.ended_tasks);
         self.described.append(&mut part.described);
         self.left.append(&mut part.left);
         self.respread.append(&mut part.respread);

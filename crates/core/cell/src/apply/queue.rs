@@ -144,7 +144,9 @@ impl Cell {
     pub(super) fn queues_again(&self, instance: InstanceId, how: Again) -> Option<Time> {
         let outside = match how {
             Again::Lost => true,
-            Again::Evicted(cause) => cause != EvictionCause::Updated,
+            // A task that is moved has room already, on the machine that its cause names.
+            Again::Evicted(EvictionCause::Updated | EvictionCause::Moved { .. }) => false,
+            Again::Evicted(_) => true,
             Again::Failed | Again::StartLost { .. } | Again::Finished => false,
         };
         let job = self.jobs.get(instance.collection)?;

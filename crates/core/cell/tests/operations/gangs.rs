@@ -461,3 +461,34 @@ fn a_gang_that_is_resized_starts_again_in_its_new_size() {
         m2 up [1-1-2 1-2-1] takes 0.6 cores, 128 MiB, ports [], 4 free
     "#]]);
 }
+
+/// The eviction of the first task takes the rest of its gang down, which the next assignment names too.
+#[test]
+fn a_gang_may_evict_another_gang() {
+    session(&expect![[r#"
+        > submit ana/low 2 gang=yes cpu=600 priority=110
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
+        job 1
+        > assign 1-0-1 m1; 1-1-1 m2
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        SCHEDULE 1-1-1 on 2
+        accepted
+        accepted
+        > submit ben/high 2 gang=yes cpu=600 priority=200
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
+        SUBMIT 2-1-1 (new)
+        job 2
+        > assign 2-0-1 m1 evicting 1-0-1; 2-1-1 m2 evicting 1-1-1
+        STOP 1-0-1 (evict, preempted by 2-0-1)
+        STOP 1-1-1 (evict, its gang starts again because of task 0)
+        SCHEDULE job 2 on 1
+        SCHEDULE 2-0-1 on 1
+        SCHEDULE 2-1-1 on 2
+        accepted
+        accepted
+    "#]]);
+}

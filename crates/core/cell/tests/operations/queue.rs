@@ -397,3 +397,34 @@ fn settings_and_weights_are_for_administrators_and_have_bounds() {
         job 1
     "#]]);
 }
+
+#[test]
+fn what_is_moved_keeps_its_room() {
+    session(&expect![[r#"
+        > queueing
+        SET_QUEUE the cell
+        > submit ana/load 1 priority=110 appclass=batch
+        SUBMIT job 1 (new)
+        QUEUE job 1
+        SUBMIT 1-0-1 (new)
+        QUEUE 1-0-1
+        job 1
+        > enable 1=1
+        ENABLE job 1
+        ENABLE 1-0-1
+        accepted
+        > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        accepted
+        > started 1-0-1
+        START 1-0-1 on 1
+        > move 1-0-1 m2
+        USE_CAPABILITY job 1 move-tasks
+        STOP 1-0-1 (evict, moved to empty its machine)
+        done
+        > ended 1-0-1 stopped
+        EVICT 1-0-1 (moved to empty its machine)
+        SUBMIT 1-0-2 (evicted: moved to empty its machine)
+    "#]]);
+}

@@ -89,6 +89,13 @@ impl OutputIndex {
                 Ok(Some(record)) => record,
                 // They are being moved here now.
                 Ok(None) => continue,
+                // Perhaps it can be read the next time.
+                Err(error) if error.root_cause().is::<std::io::Error>() => {
+                    tracing::error!(
+                        "cannot read the record of the outputs of {instance}: {error:#}"
+                    );
+                    continue;
+                }
                 Err(error) => {
                     tracing::error!(
                         "the outputs of {instance} are removed, for their record is damaged: {error:#}"

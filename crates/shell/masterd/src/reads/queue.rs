@@ -81,8 +81,9 @@ impl Reads<'_> {
     }
 
     fn pending_job(&self, job: &Job) -> v1::PendingJob {
-        let why = views::why_pending(self.cell, job, &TaskSelection::All, self.now);
-        let first = why.groups.into_iter().next().unwrap_or_default();
+        let why = placement::why(self.cell, job, &TaskSelection::All, self.now);
+        let first = why.groups.first().map(|group| views::group(self.cell, job, group, self.now));
+        let first = first.unwrap_or_default();
         let reason = first.unschedulable_reasons.into_iter().next().filter(|_| first.fits == 0);
         let reason = reason.unwrap_or_default();
         v1::PendingJob {

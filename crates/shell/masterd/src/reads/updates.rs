@@ -160,7 +160,7 @@ impl Waits<'_> {
         let Self { job, update, now, .. } = *self;
         let Some(task) = job.task(index) else { return String::new() };
         match &task.state {
-            TaskState::Queued { .. } if job.waits_for.is_empty() => {
+            TaskState::Queued { .. } if !job.is_behind_others() => {
                 "waits in the batch queue".to_owned()
             }
             TaskState::Queued { .. } => "waits for other jobs".to_owned(),
@@ -487,7 +487,9 @@ fn plan_placements(preview: &Cell, job: &Job, now: Time, plan: &mut v1::PlanResp
     // What waits in the batch queue is placed as if it were its turn.
     let mut enabled = preview.clone();
     let most = job.spec.enabled_at_once().unwrap_or(u32::MAX);
-    let tasks = job.counts().queued.min(most);
+    let counts = job.counts();
+    let already = counts.pending.saturating_add(counts.running);
+    let tasks = counts.queued.min(most.saturating_sub(already));
     let enable = vec![Enabled { job: job.id, tasks }];
     enabled.apply(now, &Op::Enable { by: SchedulerName::main(), enabled: enable });
     let (preview, job) = match enabled.job(job.id) {

@@ -192,7 +192,7 @@ fn placed<'a>(
             let found = job.instance(index).zip(cell.machine(placement.machine));
             return found.ok_or_else(|| Status::aborted(format!("the machine of {name} is gone")));
         }
-        TaskState::Queued { .. } if job.waits_for.is_empty() => "waits in the batch queue",
+        TaskState::Queued { .. } if !job.is_behind_others() => "waits in the batch queue",
         TaskState::Queued { .. } => "waits for other jobs",
         TaskState::Pending { .. } => "is pending",
         TaskState::Dead { .. } => "has ended",
